@@ -88,6 +88,7 @@ struct miss_io {
 /* ----------------------------------------------------------------- lists */
 
 #define PPC_NO_XPU (-1)
+#define PPC_MAX_GROUPS 512u
 
 /* One range to load or to evict. */
 struct ppc_io {
@@ -96,7 +97,7 @@ struct ppc_io {
 	uint64_t offset;  /* bytes; rounded outward to pages */
 	uint64_t size;    /* bytes; clamped to the file's end */
 	int32_t xpu;      /* load: put it on this XPU's NUMA node; PPC_NO_XPU = any */
-	uint32_t group;   /* load: 0..63 of its service, unit of interruption, see PPC_IOS_REPLACE */
+	uint32_t group;   /* load: below PPC_MAX_GROUPS, of its service; unit of interruption, see PPC_IOS_REPLACE */
 	uint32_t flags;   /* PPC_IO_* */
 	uint32_t service; /* id; 0 = the first.  load: who is charged; evict: whose memory it is */
 	uint64_t cookie;  /* given back in ppc_result */
@@ -108,6 +109,8 @@ struct ppc_io {
 #define PPC_IO_MANY 0x08u        /* load: small, one of many; a disk serves many at once (PPC_CAN_MANY) */
 #define PPC_IO_BURN 0x10u        /* load: dropped again during the load, even if mapped: where the
 				    backend evicts by memory groups it goes into one of them */
+#define PPC_IO_WAITED 0x20u      /* load: a reader waits for it, or will at once: the kernel makes room
+				    for it, as for the reader's own misses */
 
 /* struct prefetch_ios.flags */
 #define PPC_IOS_REPLACE 0x01u /* first interrupt what is queued or in flight in the groups named here */
@@ -205,6 +208,11 @@ struct ppc_residency {
 #define PPC_CAN_MANY 0x100u /* loads may have PPC_IO_MANY */
 #define PPC_IS_TRACED 0x80u /* there is a trace_file; without one trace() does nothing */
 #define PPC_MISSES_HUGE 0x200u /* of a cached file, what is mapped by huge pages is not seen */
+/*
+ * What is read with O_DIRECT goes past the page cache, and what was loaded for it is read twice.
+ * PPC_OPEN with PPC_F_DIRECT, the only open that is told, comes with a thread's first such read.
+ */
+#define PPC_MISSES_DIRECT 0x400u
 
 #define PPC_REMOTE_EXIT_S 2u /* see background_remote() */
 
@@ -306,8 +314,9 @@ struct ppc_context {
  * service by itself: the next ranges to load for it, most urgent first.
  * Return at most max_bytes (a little more is fine); NULL or nr == 0 = nothing
  * now.  Then it is asked again after a miss of that service, a result, a control
- * message, done() of background(), or a tick; for PROGRESS and ACCESS when no
- * more events are there, else every 20 ms.
+ * message (not one about another service), done() of background(), or a tick; for
+ * PROGRESS and ACCESS when no more events are there, else every 20 ms.  Memory is
+ * then as it was up to a second ago, unless something was missed or loaded since.
  */
 struct ppc_plan_request {
 	uint64_t max_bytes;

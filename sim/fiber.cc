@@ -20,6 +20,7 @@ Fiber::Fiber(Scheduler* scheduler, std::function<void()> body)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) throw std::bad_alloc();
   stack_ = static_cast<std::byte*>(stack);
+  note_ = std::make_unique<StackNote>(stack_, kStackBytes);
   getcontext(&context_);
   context_.uc_stack.ss_sp = stack_;
   context_.uc_stack.ss_size = kStackBytes;
@@ -34,12 +35,14 @@ Fiber::~Fiber() { munmap(stack_, kStackBytes); }
 void Fiber::Enter(unsigned low, unsigned high) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): makecontext passes ints.
   auto* self = reinterpret_cast<Fiber*>(uintptr_t{low} | uintptr_t{high} << 32);
+  self->note_->Enter(&self->scheduler_->main_note_);
   try {
     if (!self->killed_) self->body_();
   } catch (const FiberKilled&) {
   }
   self->body_ = nullptr;
   self->done_ = true;
+  self->note_->Leave(self->scheduler_->main_note_, /*is_for_good=*/true);
   swapcontext(&self->context_, &self->scheduler_->main_);
 }
 
@@ -64,13 +67,17 @@ Fiber* Scheduler::Spawn(std::function<void()> body) {
 void Scheduler::Resume(Fiber* fiber) {
   Fiber* const before = std::exchange(current_, fiber);
   fiber->waits_ = false;
+  main_note_.Leave(*fiber->note_);
   swapcontext(&main_, &fiber->context_);
+  main_note_.Enter(fiber->note_.get());
   current_ = before;
 }
 
 void Scheduler::Suspend(Fiber* fiber) {
   fiber->waits_ = true;
+  fiber->note_->Leave(main_note_);
   swapcontext(&fiber->context_, &main_);
+  fiber->note_->Enter(&main_note_);
   if (fiber->killed_) throw FiberKilled();
 }
 

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "sim/stack_note.h"
+
 namespace ppc::sim {
 
 class Scheduler;
@@ -38,6 +40,7 @@ class Fiber {
   std::function<void()> body_;
   std::byte* stack_ = nullptr;
   ucontext_t context_{};
+  std::unique_ptr<StackNote> note_;
   uint64_t wakeups_ = 0;  // a timer that was overtaken by a wake-up finds another number
   bool waits_ = false;
   bool done_ = false;
@@ -110,6 +113,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* current_ = nullptr;
   ucontext_t main_{};
+  StackNote main_note_;
   const std::thread::id thread_ = std::this_thread::get_id();
 };
 

@@ -24,8 +24,13 @@ namespace ppc::sim {
 namespace {
 
 constexpr uint64_t kRunSeed = 1;  // of a cell's run: ppc-sim's own, so that a scenario repeats it
-constexpr rlim_t kMostCpuS = 20;  // a cell that takes longer hangs
-constexpr int kMostShrinkTries = 80;  // of one harm
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr unsigned kSlower = 10;  // than without a sanitizer
+#else
+constexpr unsigned kSlower = 1;
+#endif
+constexpr rlim_t kMostCpuS = 20 * kSlower;  // a cell that takes longer hangs
+constexpr int kMostShrinkTries = 80;        // of one harm
 
 class Lots {
  public:

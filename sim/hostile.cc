@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A policy that harms, to show what the runtime lets it do.
-// Config: {"way": "drops" | "loads" | "unread" | "random" | "silent", "seed": N, "progress": true}.
+// Config: {"way": "drops" | "loads" | "unread" | "waited" | "random" | "silent", "seed": N,
+// "progress": true}.
 //   drops   all files that were missed are dropped, mapped pages too, five times a second
 //   loads   all files of the mount are loaded over and over, the last ones first
 //   unread  files that no reader has missed are loaded over and over, and dropped to make room
+//   waited  at each miss 8 MiB are loaded as if a reader waited: the kernel drops others for them
 //   random  ranges of known files are loaded and dropped at random
 //   silent  manages read-ahead and returns no list
 // With "progress" it has readers' hits told; the observer unmaps pages of such policies alone.
@@ -43,27 +45,28 @@ class Hostile : public ppc::Policy {
     if (miss.service > 0) service_ = static_cast<uint32_t>(miss.service);
     if (way_ == "unread")
       std::erase_if(files_, [&](const Known& known) { return known.file == miss.file; });
-    return nullptr;
+    if (way_ != "waited" || files_.empty()) return nullptr;
+    list_.Clear();
+    AddNext().flags = PPC_IO_WAITED;
+    return list_.Prefetch();
   }
 
   prefetch_ios* Plan(const ppc_plan_request& request) override {
     list_.Clear();
-    if (files_.empty() || way_ == "drops" || way_ == "silent") return nullptr;
+    if (files_.empty() || way_ == "drops" || way_ == "waited" || way_ == "silent") return nullptr;
     for (uint64_t asked = 0; asked < request.max_bytes; asked += kStep) {
       if (way_ == "random") {
         AddRandom();
         continue;
       }
-      Known& known = files_[files_.size() - 1 - next_ / kSteps % files_.size()];
-      Add(known, next_ % kSteps * kStep % std::max(known.size, kStep), kStep);
-      ++next_;
+      AddNext();
     }
     return list_.Prefetch();
   }
 
   evict_ios* Evict(const miss_io*) override {
     list_.Clear();
-    if (files_.empty() || way_ == "loads" || way_ == "silent") return nullptr;
+    if (files_.empty() || way_ == "loads" || way_ == "waited" || way_ == "silent") return nullptr;
     if (way_ == "drops" || way_ == "unread") {
       for (const Known& known : files_) Add(known, 0, known.size).flags = PPC_IO_UNMAP;
     } else {
@@ -80,6 +83,11 @@ class Hostile : public ppc::Policy {
     ppc_io& io = list_.Add(known.file, offset, size);
     io.service = service_;
     return io;
+  }
+
+  ppc_io& AddNext() {
+    const Known& known = files_[files_.size() - 1 - next_ / kSteps % files_.size()];
+    return Add(known, next_++ % kSteps * kStep % std::max(known.size, kStep), kStep);
   }
 
   ppc_io& AddRandom() {

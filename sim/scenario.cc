@@ -219,9 +219,8 @@ Status ReadStranger(const Json& json, Scenario* s) {
 Status CheckScenario(const Scenario& s, const std::string& name) {
   uint32_t workers = s.service.workers;
   for (const Other& other : s.others) workers += other.service.workers;
-  if (workers < 1 || workers > 24) {
-    return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
-  }
+  if (workers < 1 || workers > 256)
+    return Error{EINVAL, name + ": \"workers\" of all services must be 1 to 256 together"};
   if (s.service.on_node >= s.service.of_nodes) {
     return Error{EINVAL, name + ": \"on_node\" must be below \"of_nodes\""};
   }

@@ -83,7 +83,8 @@ void Supervisor::Restore() {
 }
 
 void Supervisor::Save(const Mount& mount) {
-  (void)state_.Save(mount.path, {{"mount", mount.path}, {"services", mount.services.Save()}});
+  (void)state_.Save(mount.path, "{\"mount\":" + DumpJson(mount.path) +
+                                    ",\"services\":" + mount.services.Save("") + "}");
 }
 
 Status Supervisor::StartRunner(uint32_t number) {

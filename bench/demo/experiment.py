@@ -2,6 +2,7 @@
 """One measured start-up: a system, a memory case, one report."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,7 @@ class Experiment:
         self.device_mbps = 0.0
         self.init_s = 0.0
         self.service_init_s = 0.0  # with what starting the workers takes beside it
+        self.group = None  # of all runs; without it each has one of its own
         self.watch = None  # makes what watches the machine beside a run, ended with it
         self.scratch = settings.get("scratch", "/run/ppc-demo")
         os.makedirs(self.scratch, exist_ok=True)
@@ -71,14 +73,15 @@ class Experiment:
                "limit_bytes": limit_bytes, "is_recording": system.is_recording,
                "is_ours": system.is_ours}
         self.disk.set_read_ahead_kb(system.read_ahead_kb or self.settings.get("read_ahead_kb", 128))
-        machine.drop_caches(self.model_dir)
-        group = cgroup.make(limit_bytes)
+        if not self.settings.get("keeps_cache"):
+            machine.drop_caches(self.model_dir)
+        group = self.group or cgroup.make(limit_bytes)
         try:
             self._measure(system, group, run)
         finally:
-            if self.ppc.policy:  # its loaders leave the group
-                self.ppc.use(None)
-            group.remove()
+            self.ppc.use(None)  # its loaders leave the group
+            if not self.group:
+                group.remove()
         return run
 
     def _measure(self, system, group, run):
@@ -128,7 +131,7 @@ class Experiment:
         """From the start of the clock to the end of the service."""
         run["zero_ns"] = machine.now_ns()
         if system.is_precached:
-            self._cat(None if system is CACHED else group)
+            run["cache_cpu_s"] = self._cat(None if system is CACHED else group)
             run["cache_s"] = (machine.now_ns() - run["zero_ns"]) / 1e9
             if system is CACHED:  # measured alone: caching is no part of it
                 run["zero_ns"], run["cache_s"] = machine.now_ns(), 0.0
@@ -150,6 +153,7 @@ class Experiment:
             if system.policy:
                 run["status"] = self.ppc.status()
                 run["runner_cpu_s"] = self.ppc.runner_cpu_s(run["status"])
+                run["runner_kib"] = self.ppc.runner_kib(run["status"])
                 self.ppc.service("stop", self.params)
         run["report"] = report
         for key in ("exec_ns", "load_ns", "ready_ns"):
@@ -160,13 +164,16 @@ class Experiment:
         run["load_s"] = report["load_s"]
 
     def _cat(self, group):
-        """Reads all files as users do by hand, several at a time."""
+        """Reads all files as users do by hand, several at a time; the CPU seconds that it takes."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         files = sorted(os.path.join(self.model_dir, name) for name in os.listdir(self.model_dir))
         done = subprocess.run(
             ["xargs", "-0", "-n1", f"-P{CAT_PROCESSES}", "cat"], input="\0".join(files).encode(),
             stdout=subprocess.DEVNULL, preexec_fn=group.enter if group else None, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"caching the model failed with status {done.returncode}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def _filled(self, words, limit_bytes):
         """The words of a command with what is known only now."""

@@ -166,11 +166,5 @@ class Host(Session):
 
     def _leave_nothing(self):
         """Also after an interruption in the middle of a run."""
-        if self.ppc.daemon:
-            try:
-                self.ppc.stop()
-            except (control.PpcError, OSError) as error:
-                self.say(f"cleaning up: {error}")
-                self.ppc.daemon.kill()
-                self.ppc.daemon.wait()
+        self.ppc.stop()
         shutil.rmtree(self.settings["scratch"] + "/ppc", ignore_errors=True)

@@ -51,6 +51,15 @@ def process_cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def process_kib(pid, names):
+    """{name: KiB} of lines of /proc/PID/status, None when the process is gone."""
+    try:
+        lines = read_text(f"/proc/{pid}/status").splitlines()
+    except OSError:
+        return None
+    return {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines) if name in names}
+
+
 def memory_total():
     """Bytes of the machine's memory."""
     return next(int(line.split()[1]) * 1024 for line in read_text("/proc/meminfo").splitlines()

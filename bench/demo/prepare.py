@@ -59,12 +59,12 @@ def build():
     step("building the kernel module", [os.path.join(TOP, "tools", "kmod")])
 
 
-def build_for_host():
-    """For the host: only what runs here."""
+def build_for_host(*more):
+    """For the host: only what runs here; more: targets of another experiment."""
     step("packages", [os.path.join(TOP, "tools", "setup"), "--quiet", "--native"])
     _configure()
     step("building what the demo needs", ["cmake", "--build", "build", "-j", _jobs(), "--target",
-                                          *HOST_TARGETS])
+                                          *HOST_TARGETS, *more])
 
 
 def _tool(name):

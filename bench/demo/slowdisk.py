@@ -21,6 +21,7 @@ THREADS = 64  # requests that wait for their latency at once, of all connections
 CONNECTIONS = 16  # each has one request under way; libfuse has ten threads, so ten are
 # A bucket of nbdkit's default size saves up two seconds of bandwidth in every pause.
 BURST_S = 0.02
+MOST_NAMES = 3500  # of an option of 4 KiB
 MOUNT = {"ext4": "ro,noload", "xfs": "ro,norecovery,nouuid"}
 TOOLS = ("nbdkit", "nbdfuse", "fusermount3", "losetup", "mount", "umount", "fio")
 
@@ -153,6 +154,15 @@ class SlowDisk:
         os.lseek(self.kernel_log, 0, os.SEEK_END)
         _run(["mount", "-t", self.file_system, "-o", MOUNT[self.file_system], self.device, self.mount])
 
+    def mount_anew(self):
+        """On a new loop device: nothing of it can be cached."""
+        _run(["umount", self.mount])
+        self._try(["losetup", "--detach", self.device])  # the first one; later ones go by themselves
+        self.device = _run(["losetup", "--find", "--show", "--direct-io=on", "--read-only",
+                            os.path.join(self.nbd, "nbd")])
+        _run(["mount", "-t", self.file_system, "-o", MOUNT[self.file_system], self.device, self.mount])
+        _run(["losetup", "--detach", self.device])  # goes with the mount, however we end
+
     # Down.
 
     def __exit__(self, *_):
@@ -239,6 +249,12 @@ class SlowDisk:
             found.append(f"ext4 counts {read_text(errors).strip()} errors")
         return found + [line for line in self._kernel_lines() if is_complaint(line, device)]
 
+    def check(self):
+        """Raises when something was wrong since the last call."""
+        found = self.problems()
+        if found:
+            raise DiskError(f"the disk failed, the run does not count: {found[0]}")
+
     def _kernel_lines(self):
         lines = []
         while True:
@@ -279,11 +295,21 @@ def bandwidth_of(report):
     return float(job["read"]["bw_bytes"])
 
 
+def files_of_fio(files):
+    """Options that name files of one folder: as many as fit into one option of fio's."""
+    names = ""
+    for path in files:
+        more = names + (":" if names else "") + os.path.basename(path).replace(":", "\\:")
+        if names and len(more) > MOST_NAMES:
+            break
+        names = more
+    return [f"--directory={os.path.dirname(files[0])}".replace(":", "\\:"), f"--filename={names}"]
+
+
 def bandwidth(files, seconds=3):
     """What 32 direct reads of 1 MiB at once get: b in the bounds."""
-    names = ":".join(path.replace(":", "\\:") for path in files)
     done = subprocess.run(
-        ["fio", "--name=disk", f"--filename={names}", "--readonly", "--rw=read", "--bs=1M",
+        ["fio", "--name=disk", *files_of_fio(files), "--readonly", "--rw=read", "--bs=1M",
          "--iodepth=32", "--direct=1", "--ioengine=libaio", f"--runtime={seconds}",
          "--group_reporting", "--output-format=json"], capture_output=True, text=True, check=False)
     if "{" not in done.stdout:

@@ -34,9 +34,13 @@ def inside(name):
     return os.path.join(INSIDE, name)
 
 
-def completion(store, directory):
-    return [store.program("llama-completion"), "-m", f"{directory}/dense.gguf", "-n", "24", "-p", "hello", "-no-cnv",
-            "--no-warmup", "-t", "2", "--temp", "0", "--seed", "1", "--ignore-eos"]
+def completion(tokens, model="dense", temperature="0"):
+
+    def command(store, directory):
+        return [store.program("llama-completion"), "-m", f"{directory}/{model}.gguf", "-n", str(tokens), "-p", "hello",
+                "-no-cnv", "--no-warmup", "-t", "2", "--temp", temperature, "--seed", "1", "--ignore-eos"]
+
+    return command
 
 
 def shards_of(directory):
@@ -86,7 +90,7 @@ def products(store, directory):
 # llama.cpp's own account.
 EVALUATED = r" eval time = +([0-9.]+) ms / +([0-9]+) runs"
 LINES = watch.Lines()
-LLAMA = Program(completion, watch.Logged(EVALUATED))
+LLAMA = Program(completion(24), watch.Logged(EVALUATED))
 COPIED = Program(copied(), LINES)
 COMPONENT = "{}/diffusion_pytorch_model"
 PARTS = [COMPONENT.format(name) for name in ("text_encoder", "transformer", "vae")]
@@ -99,6 +103,14 @@ def onnx(folder):
 CASES = (
     *(Case(f"llama-{limit}", f"llama.cpp computes from 2,211 MiB of mapped weights, memory {limit:,} MiB", "llama",
            LLAMA, limit * MIB, needs=("light", "programs"), in_table=limit > 2211) for limit in (1700, 2450, 2600)),
+    Case("llama-minute", "llama.cpp computes for a minute, memory 2,450 MiB", "llama",
+         Program(completion(1000), watch.Logged(EVALUATED)), 2450 * MIB, needs=("light", "programs"), in_table=False),
+    Case("llama-machine", "llama.cpp computes from 2,211 MiB of mapped weights, no group, 2,000 MiB of the machine's memory",
+         "llama", Program(completion(8), watch.Logged(EVALUATED)), neighbour=neighbours.little_memory(2000 * MIB),
+         needs=("light", "programs"), in_table=False),
+    Case("experts", "llama.cpp computes from a mixture of experts, 2,580 MiB mapped, memory 1,400 MiB", "llama-experts",
+         Program(completion(24, "experts", "2"), watch.Logged(EVALUATED)), 1400 * MIB, needs=("light", "programs"),
+         in_table=False),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
          Program(passes(14, 700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
     Case("two-ranks", "two processes map, touch and keep all of 1,175 MiB, memory 45%", "files-1230",

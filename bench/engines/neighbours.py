@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else goes on beside a run: a process that drops caches each second."""
+"""What else goes on beside a run: a process that drops caches each second, others that have most of the memory."""
 import contextlib
+import ctypes
+import mmap
 import os
+import re
 import threading
 
 from demo import machine
 from loaders import residency
+
+from .store import SuiteError
 
 INTERVAL_S = 1.0
 
@@ -41,10 +46,33 @@ def dontneed(directory):
 
     def drop():
         for path in residency.every_file(directory):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
+            residency.drop(path)
 
     return each_second(drop)
+
+
+def little_memory(available_bytes):
+    """Memory that nothing reclaims: all of the machine's but this."""
+
+    def available():
+        return int(re.search(r"^MemAvailable: *(\d+)", machine.read_text("/proc/meminfo"), re.M)[1]) * 1024
+
+    @contextlib.contextmanager
+    def taken(_):
+        machine.write_text("/proc/sys/vm/drop_caches", "3")
+        size = available() - available_bytes
+        if size <= 0:
+            raise SuiteError(f"only {available() >> 20:,} MiB of memory are available")
+        libc = ctypes.CDLL(None, use_errno=True)
+        with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as held:
+            held.madvise(mmap.MADV_HUGEPAGE)
+            buffer = ctypes.c_char.from_buffer(held)
+            if libc.mlock(ctypes.byref(buffer), ctypes.c_size_t(size)) != 0:
+                raise SuiteError(f"mlock: {os.strerror(ctypes.get_errno())}")
+            print(f"# {available() >> 20:,} MiB are available", flush=True)
+            try:
+                yield
+            finally:
+                del buffer
+
+    return taken

@@ -4,18 +4,13 @@
 A way is a context manager around the starts of one program in one directory.  It gives the words before the
 command, the variables, and what is to be done when the program is ready.  Each has a ppcd of its own, if any.
 """
-import glob
-import hashlib
-import json
 import os
 import shutil
-import signal
-import subprocess
 import time
 
-from .store import Missing, SuiteError
+from demo import private_ppcd
 
-PROGRAMS = ("ppcd", "ppc-runner", "ppcctl")
+from .store import Missing, SuiteError
 
 
 class Build:
@@ -23,23 +18,15 @@ class Build:
 
     def __init__(self, folder):
         self.folder = os.path.realpath(folder)
-        self.bin, self.policies = os.path.join(self.folder, "bin"), os.path.join(self.folder, "policies")
+        self.bin = os.path.join(self.folder, "bin")
 
     def check(self):
-        missing = [name for name in PROGRAMS if not os.access(f"{self.bin}/{name}", os.X_OK)]
-        if not os.path.exists(f"{self.policies}/libppc_maio.so"):
-            missing.append("libppc_maio.so")
-        if missing:
-            raise Missing(f"{self.folder} lacks {', '.join(missing)}; build it or give another --build")
+        if lacks := private_ppcd.missing(self.folder):
+            raise Missing(f"{self.folder} lacks {', '.join(lacks)}; build it or give another --build")
 
     def key(self):
         """Of all that is measured."""
-        total = hashlib.sha256()
-        for path in [*(f"{self.bin}/{name}" for name in PROGRAMS), f"{self.policies}/libppc_maio.so",
-                     *sorted(glob.glob(f"{self.folder}/lib/*observer*"))]:
-            with open(path, "rb") as file:
-                total.update(file.read())
-        return total.hexdigest()[:12]
+        return private_ppcd.fingerprint(self.folder)[:12]
 
 
 class Native:
@@ -47,7 +34,6 @@ class Native:
 
     def __init__(self, build, folder, directory, workers=1):
         self.build, self.folder, self.directory, self.workers = build, folder, directory, workers
-        self.socket = os.path.join(folder, "sock")
 
     def __enter__(self):
         return self
@@ -74,51 +60,36 @@ class Native:
 class Plain(Native):
     """`ppcctl reg_policy DIR maio`, and the command as it is."""
     NAME = "plain"
+    POLICY = "maio"
     CONFIG = None
 
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
-        self.daemon = None
+        self.ppcd = private_ppcd.Ppcd(self.folder, self.build.folder, error=SuiteError)
         self.loaded = 0  # before the last start
-
-    def _variables(self):
-        return {"PPC_SOCKET": self.socket, "PPC_RUNNER": f"{self.build.bin}/ppc-runner",
-                "PPC_POLICY_DIR": self.build.policies, "PPC_TEMPLATE_DIR": f"{self.folder}/templates"}
 
     def _fresh(self):
         self.build.check()
         shutil.rmtree(self.folder, ignore_errors=True)
-        for name in ("state", "templates"):
-            os.makedirs(f"{self.folder}/{name}", mode=0o700)
+        for folder in (f"{self.folder}/state", self.ppcd.templates):
+            os.makedirs(folder, mode=0o700)
 
     def __enter__(self):
         self._fresh()
-        with open(f"{self.folder}/ppcd.log", "w", encoding="utf-8") as log:
-            self.daemon = subprocess.Popen(
-                [f"{self.build.bin}/ppcd", "--socket", self.socket, "--state-dir", f"{self.folder}/state",
-                 "--template-dir", f"{self.folder}/templates"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self._variables()})
-        try:
-            self._wait()
-            words = [json.dumps(self.CONFIG | {"workers": self.workers})] if self.CONFIG else []
-            self.ctl("reg_policy", "--backend", "observer", self.directory, "maio", *words)
-        except BaseException:
-            self.__exit__()
-            raise
+        self.ppcd.serve(self.directory, self.policy(), self.config() if self.CONFIG else None)
         return self
 
     def __exit__(self, *_):
-        if self.daemon.poll() is None:
-            self._try("rm_policy", self.directory)
-            self.daemon.send_signal(signal.SIGTERM)
-            try:
-                self.daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                self.daemon.kill()
-                self.daemon.wait()
+        self.ppcd.stop()
+
+    def policy(self):
+        return self.POLICY
+
+    def config(self):
+        return self.CONFIG | {"workers": self.workers}
 
     def status(self):
-        return json.loads(self.ctl("status", "--json", self.directory))
+        return self.ppcd.status_of(self.directory)
 
     def ended(self):
         """Its processes' end is seen, and what was learnt is stored."""
@@ -128,26 +99,6 @@ class Plain(Native):
         loaded, self.loaded = self.loaded, loaded_bytes(self.status())
         return self.loaded - loaded
 
-    def _wait(self):
-        for _ in range(200):
-            if self.daemon.poll() is not None:
-                raise SuiteError(f"ppcd ended with status {self.daemon.returncode}; see {self.folder}/ppcd.log")
-            if self._try("list").returncode == 0:
-                return
-            time.sleep(0.05)
-        raise SuiteError(f"ppcd does not answer; see {self.folder}/ppcd.log")
-
-    def _try(self, *words):
-        return subprocess.run([f"{self.build.bin}/ppcctl", *words], env={**os.environ, **self._variables()},
-                              capture_output=True, text=True, check=False)
-
-    def ctl(self, *words):
-        done = self._try(*words)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise SuiteError(f"ppcctl {words[0]}: {said[-1]}")
-        return done.stdout
-
 
 class Paper(Plain):
     """The registration names the service; `service ready` ends its load."""
@@ -156,7 +107,40 @@ class Paper(Plain):
     CONFIG = {"service_id": SERVICE}
 
     def ready(self):
-        self.ctl("service", "ready", "--id", self.SERVICE, self.directory)
+        self.ppcd.ctl("service", "ready", "--id", self.SERVICE, self.directory)
+
+
+class Drops(Plain):
+    """A policy that harms: what is mapped is dropped, without end."""
+    NAME = "drops"
+    CONFIG = {"progress": True}
+
+    def policy(self):
+        return f"{self.build.bin}/libppc_sim_hostile.so"
+
+    def config(self):
+        return self.CONFIG | {"way": self.NAME}
+
+    def ended(self):
+        """Says what the guard made of it."""
+        for service in guards(self.status()):
+            print(f"# {self.NAME}: guard {service['state']}: {service['reason']}", flush=True)
+        super().ended()
+
+
+class Unread(Drops):
+    """The same: what nobody reads is loaded, and room is made for it."""
+    NAME = "unread"
+
+
+class Waited(Drops):
+    """The same: at each miss others are loaded as if a reader waited for them."""
+    NAME = "waited"
+
+
+class Random(Drops):
+    """The same: ranges are loaded and dropped at random."""
+    NAME = "random"
 
 
 class Run(Plain):
@@ -167,11 +151,8 @@ class Run(Plain):
         self._fresh()
         return self
 
-    def __exit__(self, *_):
-        pass
-
     def environment(self):
-        return self._variables()
+        return {key: value for key, value in self.ppcd.environment.items() if key.startswith("PPC_")}
 
     def ended(self):
         pass  # its ppcd is gone
@@ -193,4 +174,14 @@ def loaded_bytes(status):
                for key, value in status.items())
 
 
-WAYS = {way.NAME: way for way in (Native, Run, Plain, Paper)}
+def guards(status):
+    """The guard of each service, of `ppcctl status --json`."""
+    if isinstance(status, list):
+        return [guard for one in status for guard in guards(one)]
+    if not isinstance(status, dict):
+        return []
+    return [value for key, value in status.items() if key == "guard"] + [
+        guard for value in status.values() for guard in guards(value)]
+
+
+WAYS = {way.NAME: way for way in (Native, Run, Plain, Paper, Drops, Unread, Waited, Random)}

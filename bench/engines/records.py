@@ -36,19 +36,23 @@ def commit(build):
 
 
 class Records:
-    """Of one file; lines of other machines and commits stay."""
+    """Of one file; lines of other machines and commits stay.  keys: the members of a line that say what was measured."""
 
-    def __init__(self, path, machine_name, commit_name):
-        self.path, self.machine, self.commit = path, machine_name, commit_name
+    def __init__(self, path, machine_name, commit_name, keys=KEYS):
+        self.path, self.machine, self.commit, self.keys = path, machine_name, commit_name, keys
         self.all = read(path)
-        self.mine = {key_of(record): record["found"] for record in self.all
+        self.mine = {self.key_of(record): record["found"] for record in self.all
                      if (record["machine"], record["commit"]) == (machine_name, commit_name)}
 
-    def get(self, engine, share, pair, cell):
-        return self.mine.get((engine, share, pair, cell))
+    def key_of(self, record):
+        return tuple(record[name] for name in self.keys[2:])
 
-    def add(self, engine, share, pair, cell, found):
-        record = dict(zip(KEYS, (self.machine, self.commit, engine, share, pair, cell))) | {"found": found}
+    def get(self, *key):
+        return self.mine.get(key)
+
+    def add(self, *key_and_found):
+        *key, found = key_and_found
+        record = dict(zip(self.keys, (self.machine, self.commit, *key))) | {"found": found}
         os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
         with open(self.path, "a+", encoding="utf-8") as file:
             # A line that was cut off must not take this one along.
@@ -56,7 +60,7 @@ class Records:
             gap = "" if file.read() in ("", "\n") else "\n"
             file.write(f"{gap}{json.dumps(record, sort_keys=True)}\n")
         self.all.append(record)
-        self.mine[engine, share, pair, cell] = found
+        self.mine[tuple(key)] = found
 
     def ratios(self, engine, share, cell, value):
         """Of a cell to native, pair by pair.  value(found): a number or None."""
@@ -68,10 +72,6 @@ class Records:
                 if all(ends):
                     found.append(ends[0] / ends[1])
         return found
-
-
-def key_of(record):
-    return tuple(record[name] for name in KEYS[2:])
 
 
 def read(path):

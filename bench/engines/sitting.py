@@ -91,6 +91,6 @@ class Sitting:
         except SuiteError as error:
             for cell in cells:
                 if self.records.get(engine.name, share, pair, cell) is None:
-                    self.records.add(engine.name, share, pair, cell, {"failed": str(error)})
+                    self.records.add(engine.name, share, pair, cell, {"failed": str(error).replace(self.store.folder + "/", "")})
             self.failed.append(f"{name} {cells[0]}")
             print(f"not ok {name} {cells[0]} - {error}", flush=True)

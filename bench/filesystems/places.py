@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from demo import machine
-from demo.slowdisk import MOUNT, DiskError, SlowDisk
+from demo.slowdisk import MOUNT, SlowDisk
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 BUILD = os.path.join(TOP, "build")
@@ -111,13 +111,7 @@ class Place:
     def make_cold(self):
         """Everything is mounted anew: nothing of it can be cached."""
         self._leave()
-        unmount(self.disk.mount)
-        self.disk._try(["losetup", "--detach", self.disk.device])
-        self.disk.device = run("losetup", "--find", "--show", "--direct-io=on", "--read-only",
-                               os.path.join(self.disk.nbd, "nbd"))
-        run("mount", "-t", self.disk.file_system, "-o", MOUNT[self.disk.file_system], self.disk.device,
-            self.disk.mount)
-        run("losetup", "--detach", self.disk.device)  # goes with the mount
+        self.disk.mount_anew()
         self._device_counters().set_read_ahead_kb(READ_AHEAD_KB)
         self._enter()
 
@@ -135,9 +129,7 @@ class Place:
         return self._device_counters().read_bytes()
 
     def check(self):
-        found = self.disk.problems()
-        if found:
-            raise DiskError(f"the disk failed, the run does not count: {found[0]}")
+        self.disk.check()
 
     def _enter(self):
         if self.name == "overlay":

@@ -74,7 +74,7 @@ def gpu_start(session, row, processes):
 
 
 def of_gpu():
-    for session, end, name in ((0, "", ""), (1, "-limit", ", memory for 45%")):
+    for session, end, name in ((0, "", ""), (1, "", ", disk of 4 to 5 GB/s"), (0, "-limit", ", memory for 45%")):
         for processes in (1, 2):
             native_s, ppc_s = (gpu_start(session, way + end, processes) for way in ("native", "maio"))
             yield Start(f"{processes} process{'es' if processes > 1 else ''}{name}", native_s, ppc_s, ppc_s / native_s)

@@ -8,6 +8,8 @@ import os
 import platform
 import time
 
+from loaders import residency
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SECTOR = 512
 CACHESTAT = 451  # system call number, Linux 6.5 and later, the same everywhere
@@ -24,17 +26,11 @@ def _cachestat(fd):
     return stat[0] if done == 0 else None
 
 
-def _mincore(fd, size):
-    _libc.mmap.restype = ctypes.c_void_p
-    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
-                           ctypes.c_long]
-    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-    if address in (None, ctypes.c_void_p(-1).value):
+def _mincore(path):
+    try:
+        return sum(residency.of_file(path))
+    except OSError:
         return None
-    pages = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
-    done = _libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), pages)
-    _libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
-    return sum(byte & 1 for byte in bytes(pages)) if done == 0 else None
 
 
 def resident(paths):
@@ -48,7 +44,7 @@ def resident(paths):
                 continue
             count = _cachestat(file.fileno())
             if count is None:
-                said_by, count = "mincore", _mincore(file.fileno(), size)
+                said_by, count = "mincore", _mincore(path)
             if count is None:
                 return None, "nothing here tells"
             pages += count
@@ -70,8 +66,7 @@ def drop(paths, keep_others=False):
     left, said_by = resident(paths)
     if how != "drop_caches" or left is None or left > 0:
         for path in paths:
-            with open(path, "rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            residency.drop(path)
         left, said_by = resident(paths)
     return {"how": how, "resident": left, "by": said_by, "is_cold": left is not None and left <= COLD}
 

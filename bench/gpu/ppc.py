@@ -5,16 +5,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import time
+
+from demo import private_ppcd
+from demo.private_ppcd import PpcError
 
 NVML = "libnvidia-ml.so.1"
 NVML_PLACES = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib",
                "/usr/lib/aarch64-linux-gnu")
-
-
-class PpcError(Exception):
-    """A part of the project refused or failed; one line."""
 
 
 def _version(text):
@@ -85,54 +82,18 @@ class Programs:
         return ["env", *change, *command]
 
 
-class Ppcd:
+class Ppcd(private_ppcd.Ppcd):
     """A private ppcd with MAIO on one directory; leaves nothing behind."""
 
     def __init__(self, programs, work, folder, backend):
+        own = private_ppcd.variables(os.path.join(work, "ppcd"), programs.folder)
+        super().__init__(os.path.join(work, "ppcd"), environment=own | {
+            key: value for key, value in programs.environment.items() if key in ("LD_LIBRARY_PATH", "PPC_NVML_LIBRARY")})
         self.programs, self.folder, self.backend = programs, os.path.realpath(folder), backend
-        self.work = os.path.join(work, "ppcd")
-        self.templates = os.path.join(self.work, "templates")
-        self.socket = os.path.join(self.work, "socket")
-        self.environment = dict(programs.environment, PPC_SOCKET=self.socket,
-                                PPC_TEMPLATE_DIR=self.templates)
-        self.daemon = None
-        self.is_registered = False
 
-    def start(self):
-        os.makedirs(self.templates)
-        log = os.path.join(self.work, "ppcd.log")
-        with open(log, "w", encoding="utf-8") as output:
-            self.daemon = subprocess.Popen(
-                [self.programs.path("ppcd"), "--state-dir", self.work], env=self.environment,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        for _ in range(100):
-            if self._try("list").returncode == 0:
-                return
-            if self.daemon.poll() is not None:
-                with open(log, encoding="utf-8") as output:
-                    said = output.read().strip().splitlines() or ["no message"]
-                raise PpcError(f"ppcd ended with status {self.daemon.returncode}: {said[-1]}")
-            time.sleep(0.1)
-        raise PpcError("ppcd does not answer")
-
-    def stop(self):
-        if self.is_registered and self.daemon.poll() is None:
-            self._try("rm_policy", self.folder)
-        if self.daemon and self.daemon.poll() is None:
-            self.daemon.terminate()
-            try:
-                self.daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                self.daemon.kill()
-                self.daemon.wait()
-
-    def register(self):
+    def register_maio(self):
         """Anew for each run: nothing is remembered but templates."""
-        if self.is_registered:
-            self._run("rm_policy", self.folder)
-            self.is_registered = False
-        self._run("reg_policy", "--backend", self.backend, self.folder, "maio")
-        self.is_registered = True
+        self.register(self.folder, "maio", backend=self.backend)
 
     def forget(self):
         """The next start has no recording."""
@@ -141,7 +102,7 @@ class Ppcd:
 
     def status(self):
         """What status says of our directory, {} if it does not answer."""
-        done = self._try("status", "--json", self.folder)
+        done = self.ask("status", "--json", self.folder)
         try:
             return next(iter(json.loads(done.stdout).get("mounts", [])), {})
         except ValueError:
@@ -149,7 +110,7 @@ class Ppcd:
 
     def probe(self):
         """Registers once: which backend works here, its limits, the XPUs as they are numbered."""
-        self.register()
+        self.register_maio()
         status = self.status()
         return {"backend": status.get("backend", "unknown"), "limits": status.get("limits", []),
                 "xpus": status.get("runner", {}).get("xpus", [])}
@@ -164,22 +125,8 @@ class Ppcd:
 
     def explain(self, pid):
         """explain-pid's answer for our directory, {} if there is none."""
-        done = self._try("explain-pid", "--json", str(pid), self.folder)
+        done = self.ask("explain-pid", "--json", str(pid), self.folder)
         try:
             return next(iter(json.loads(done.stdout).get("mounts", [])), {})
         except ValueError:
             return {"error": (done.stderr or done.stdout).strip()}
-
-    def _try(self, *words):
-        try:
-            return subprocess.run([self.programs.path("ppcctl"), *words], capture_output=True, text=True,
-                                  check=False, env=self.environment, timeout=60)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(words, 1, "", f"{words[0]}: no answer in 60 s")
-
-    def _run(self, *words):
-        done = self._try(*words)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise PpcError(f"ppcctl {words[0]}: {said[-1]}")
-        return done

@@ -50,7 +50,7 @@ class Bench:
 
     def _prepared(self, cell, limit_s, folder):
         if cell.row.is_maio:
-            self.ppcd.register()
+            self.ppcd.register_maio()
             if cell.row.is_fresh:
                 self.ppcd.forget()
         if cell.row.is_cached:

@@ -26,7 +26,6 @@ namespace ppc {
 
 inline constexpr uint64_t kPageBytes = 4096;     // granularity of offsets in all interfaces
 inline constexpr uint64_t kStepBytes = 2 << 20;  // unit of loading and evicting
-inline constexpr uint32_t kMaxGroups = 64;       // load groups
 
 enum class EventKind : uint8_t {
   kMissRead = 1,
@@ -100,12 +99,13 @@ struct Capabilities {
   bool node = false;
   bool open_close = false;
   bool managed_readahead = false;
-  bool sampled = false;             // what is accessed is seen now and then, in no exact order
-  bool misses_huge = false;         // of a cached file, what is mapped by huge pages is not seen
-  bool execs = false;               // tells which processes begin to run an executable
-  bool exact_counts = false;        // loaded and resident are counted, not estimated
-  int least_loads = 2;              // at once, of one node: fewer leave a disk idle in between
-  int small_loads = 32;             // at once: a disk answers after 2 ms, and reads 600 KB in these
+  bool sampled = false;        // what is accessed is seen now and then, in no exact order
+  bool misses_huge = false;    // of a cached file, what is mapped by huge pages is not seen
+  bool misses_direct = false;  // reads with O_DIRECT go past what is loaded; each begin is an open
+  bool execs = false;          // tells which processes begin to run an executable
+  bool exact_counts = false;   // loaded and resident are counted, not estimated
+  int least_loads = 2;         // at once, of one node: fewer leave a disk idle in between
+  int small_loads = 32;        // at once: a disk answers after 2 ms, and reads 600 KB in these
   std::vector<std::string> limits;  // what it cannot do here, one plain sentence each
 };
 
@@ -193,7 +193,7 @@ struct BackendCounters {
   uint64_t events_lost = 0;
   uint64_t events_skipped = 0;  // at most: looks that the kernel left out, of any directory
   uint64_t events_coalesced = 0;
-  uint64_t bypassed_bytes = 0;  // at least: read with O_DIRECT, past the page cache
+  uint64_t bypassed_bytes = 0;  // read with O_DIRECT, past the page cache, while opens were wanted
   uint64_t wakeups = 0;
   uint64_t lease_expiries = 0;
   bool attached = false;
@@ -228,6 +228,9 @@ class Backend {
 
   // Copies at most batch.size() events, per CPU in order; returns how many.
   virtual size_t Drain(std::span<Event> batch) = 0;
+  // An event of the last Drain waits until its file has been looked up: a backend to which the
+  // kernel told the name keeps it until then.
+  virtual void KeepName(uint64_t file) { (void)file; }
   // Accesses are told together: those that are gathered so far are told by the next Drain, perhaps
   // once more later.
   virtual void Gather() {}

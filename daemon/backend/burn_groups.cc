@@ -1,101 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/burn_groups.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 
-#include "daemon/base/dir_stream.h"
-
 namespace ppc {
-namespace {
 
-constexpr const char* kPrefix = "ppc-burn-";
-constexpr const char* kEmpty = "memory.force_empty";
-
-}  // namespace
-
-Result<std::unique_ptr<BurnGroups>> BurnGroups::Open(int cgroup_fd,
+Result<std::unique_ptr<BurnGroups>> BurnGroups::Open(Cgroup payer,
                                                      const CgroupLoaderOptions& options) {
-  UniqueFd parent(fcntl(cgroup_fd, F_DUPFD_CLOEXEC, 0));
-  if (!parent.IsValid()) return PosixError("duplicate a descriptor", errno);
-  if (faccessat(parent.Get(), kEmpty, W_OK, 0) != 0) return PosixError(kEmpty, errno);
-  std::unique_ptr<BurnGroups> groups(new BurnGroups(std::move(parent)));
-  groups->RemoveOld();
+  Result<std::unique_ptr<BurnParent>> parent = BurnParent::Open(std::move(payer));
+  if (!parent) return parent.error();
+  std::unique_ptr<BurnGroups> groups(new BurnGroups(std::move(*parent)));
   for (std::unique_ptr<CgroupLoader>& loader : groups->loaders_) {
-    Result<std::unique_ptr<CgroupLoader>> opened = CgroupLoader::Open(cgroup_fd, -1, options);
+    Result<std::unique_ptr<CgroupLoader>> opened =
+        CgroupLoader::Open(groups->parent_->payer().fd(), -1, options);
     if (!opened) return opened.error();
     loader = std::move(*opened);
   }
-  int code = 0;
-  groups->present_ = groups->Begin(0, &code);
-  if (groups->present_ == nullptr) return PosixError("make a burn group", code);
+  Result<StretchPtr> first = groups->Begin(0);
+  if (!first) return first.error();
+  groups->present_ = std::move(*first);
   return groups;
 }
-
-BurnGroups::BurnGroups(UniqueFd parent)
-    : parent_(std::move(parent)), prefix_(kPrefix + std::to_string(getpid()) + "-") {}
 
 BurnGroups::~BurnGroups() {
   // A process that was killed may stay in its group for a while.
   for (std::unique_ptr<CgroupLoader>& loader : loaders_) {
-    if (loader != nullptr) (void)loader->MoveTo(parent_.Get());
+    if (loader != nullptr) (void)loader->MoveTo(parent_->payer().fd());
     loader.reset();
   }
-  // The kernel charges the pages that are left in a removed group to the payer's own.
-  RemoveOld();
-}
-
-// Removes our own groups and those of runners that are gone.
-void BurnGroups::RemoveOld() {
-  const int again = openat(parent_.Get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const DirStream directory(again < 0 ? nullptr : fdopendir(again));
-  if (directory == nullptr) return;
-  std::vector<std::string> old;
-  while (const dirent* const entry = readdir(directory.get())) {
-    const std::string name = entry->d_name;
-    if (!name.starts_with(kPrefix)) continue;
-    const pid_t owner = std::atoi(name.c_str() + std::strlen(kPrefix));
-    if (name.starts_with(prefix_) || kill(owner, 0) != 0) old.push_back(name);
-  }
-  for (const std::string& name : old) (void)Remove(name);
-}
-
-bool BurnGroups::Remove(const std::string& name) const {
-  constexpr int kTries = 20;
-  for (int i = 0; i < kTries; ++i) {
-    if (unlinkat(parent_.Get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return true;
-    if (errno != EBUSY || loaders_[0] != nullptr) return false;
-    usleep(5000);  // a process that was killed is on its way
-  }
-  return false;
+  parent_->RemoveOwn();
 }
 
 // mutex_ is held, and no thread loads by this loader.
-BurnGroups::StretchPtr BurnGroups::Begin(size_t loader, int* code) {
+Result<BurnGroups::StretchPtr> BurnGroups::Begin(size_t loader) {
   auto stretch = std::make_shared<Stretch>();
-  stretch->name = prefix_ + std::to_string(++last_);
+  stretch->name = BurnParent::NameOf(++last_);
   stretch->loader = loader;
-  if (mkdirat(parent_.Get(), stretch->name.c_str(), 0755) != 0) {
-    *code = errno;
-    return nullptr;
+  Result<UniqueFd> made = parent_->Make(stretch->name);
+  if (!made) return made.error();
+  stretch->directory = std::move(*made);
+  if (const int code = loaders_[loader]->MoveTo(stretch->directory.Get()); code != 0) {
+    (void)parent_->Remove(stretch->name);
+    return PosixError("load in a burn group", code);
   }
-  stretch->directory.Reset(
-      openat(parent_.Get(), stretch->name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  *code = stretch->directory.IsValid() ? loaders_[loader]->MoveTo(stretch->directory.Get()) : errno;
-  if (*code != 0) {
-    (void)unlinkat(parent_.Get(), stretch->name.c_str(), AT_REMOVEDIR);
-    return nullptr;
-  }
-  std::erase_if(to_remove_, [this](const std::string& name) { return Remove(name); });
+  std::erase_if(to_remove_, [this](const std::string& name) { return parent_->Remove(name); });
+  (void)parent_->Follow();
   return stretch;
 }
 
@@ -107,14 +58,13 @@ BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes) {
     is_turning_ = true;
     const size_t next = 1 - present_->loader;
     left_.wait(lock, [this, next] { return loading_[next] == 0; });
-    int code = 0;
-    StretchPtr stretch = Begin(next, &code);
+    Result<StretchPtr> stretch = Begin(next);
     is_turning_ = false;
     left_.notify_all();
-    if (stretch == nullptr) return nullptr;
+    if (!stretch) return nullptr;
     const bool was_full = std::exchange(present_->is_full, true);
     if (!was_full && present_->needed == 0 && present_->loading == 0) done.push_back(present_);
-    present_ = std::move(stretch);
+    present_ = std::move(*stretch);
   }
   StretchPtr stretch = present_;
   stretch->bytes += bytes;
@@ -149,7 +99,7 @@ int BurnGroups::LoadFile(int file, uint64_t number, ppc_load* load, int node) {
   if (stretch == nullptr) return kNoGroup;
   const int code = loaders_[stretch->loader]->LoadFile(file, load, node);
   Leave(stretch, number, code == 0 ? load : nullptr);
-  return code;
+  return code == EBUSY ? kNoGroup : code;  // the group takes no process
 }
 
 // Takes the range out of the parts.
@@ -202,8 +152,7 @@ uint64_t BurnGroups::Release(uint64_t number, uint64_t offset, uint64_t length) 
 // Without the lock: it takes 10 ms.
 void BurnGroups::Empty(const std::vector<StretchPtr>& done) {
   for (const StretchPtr& stretch : done) {
-    const UniqueFd file(openat(stretch->directory.Get(), kEmpty, O_WRONLY | O_CLOEXEC));
-    if (file.IsValid()) (void)!write(file.Get(), "0", 1);
+    parent_->Empty(stretch->directory.Get());
     const std::lock_guard lock(mutex_);
     ++emptied_;
     for (const auto& [number, from, to] : stretch->released) {
@@ -211,7 +160,7 @@ void BurnGroups::Empty(const std::vector<StretchPtr>& done) {
       Cut(&untold_, number, from, to, again);
       untold_[{number, from}] = Part{to, nullptr};
     }
-    if (stretch != present_ && !Remove(stretch->name)) to_remove_.push_back(stretch->name);
+    if (stretch != present_ && !parent_->Remove(stretch->name)) to_remove_.push_back(stretch->name);
   }
 }
 

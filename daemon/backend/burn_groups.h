@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the burn groups of one payer: memory cgroups below its own, each the charge of a stretch of
-// what is loaded for it.  A page is charged to the group of the task that inserts it, and emptying
-// that group evicts it even if it is mapped, which nothing else on a stock kernel does for a page
-// that several processes map.
+// Owns the burn groups of one payer: memory cgroups below or beside its own (BurnParent), each the
+// charge of a stretch of what is loaded for it.  A page is charged to the group of the task that
+// inserts it, and emptying that group evicts it even if it is mapped, which nothing else on a stock
+// kernel does for a page that several processes map.
 //
 // Two loader processes take turns: while one finishes the loads of its stretch, the other begins
 // the next in a new group.  Groups go when they are empty, at the end, and those of a runner that
-// was killed when the next one comes to the same cgroup.  cgroup v1 only: there the groups count in
-// the payer's limit.
+// was killed when the next one comes to the same cgroup.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_BURN_GROUPS_H_
 #define PPC_DAEMON_BACKEND_BURN_GROUPS_H_
@@ -24,9 +23,11 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/backend/burn_parent.h"
 #include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/cgroup.h"
 
 namespace ppc {
 
@@ -34,10 +35,8 @@ class BurnGroups {
  public:
   static constexpr uint64_t kStretch = 16 << 20;
 
-  // `cgroup_fd`: the payer's directory in the v1 memory hierarchy, duplicated.  An error: no group
-  // can be made there.
-  static Result<std::unique_ptr<BurnGroups>> Open(int cgroup_fd,
-                                                  const CgroupLoaderOptions& options);
+  // An error: no group can be made for it.
+  static Result<std::unique_ptr<BurnGroups>> Open(Cgroup payer, const CgroupLoaderOptions& options);
   ~BurnGroups();
   BurnGroups(const BurnGroups&) = delete;
   BurnGroups& operator=(const BurnGroups&) = delete;
@@ -51,6 +50,7 @@ class BurnGroups {
   uint64_t Release(uint64_t number, uint64_t offset, uint64_t length);
 
   uint64_t Emptied() const;  // groups, so far
+  bool Follow() { return parent_->Follow(); }
 
  private:
   struct Stretch {
@@ -71,20 +71,17 @@ class BurnGroups {
   using Place = std::pair<uint64_t, uint64_t>;  // file, offset
   using Parts = std::map<Place, Part>;
 
-  explicit BurnGroups(UniqueFd parent);
+  explicit BurnGroups(std::unique_ptr<BurnParent> parent) : parent_(std::move(parent)) {}
   StretchPtr Enter(uint64_t bytes);
   void Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded);
-  StretchPtr Begin(size_t loader, int* code);
+  Result<StretchPtr> Begin(size_t loader);
   template <typename Each>
   static void Cut(Parts* parts, uint64_t number, uint64_t offset, uint64_t end, Each each);
   void Forget(uint64_t number, uint64_t offset, uint64_t end, bool is_released,
               std::vector<StretchPtr>* done);
   void Empty(const std::vector<StretchPtr>& done);
-  void RemoveOld();
-  bool Remove(const std::string& name) const;
 
-  const UniqueFd parent_;
-  const std::string prefix_;
+  const std::unique_ptr<BurnParent> parent_;
   std::array<std::unique_ptr<CgroupLoader>, 2> loaders_;
   mutable std::mutex mutex_;
   std::condition_variable left_;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
@@ -45,9 +46,7 @@ constexpr int kCannotJoin = 126;
   for (int i = 0; i < lane_count; ++i) {
     if (dup2(lanes[i], kFirstLaneFd + i) < 0) _exit(kCannotStart);
   }
-#ifdef SYS_close_range
-  (void)syscall(SYS_close_range, kFirstLaneFd + lane_count, ~0U, 0);
-#endif
+  CloseFrom(kFirstLaneFd + lane_count);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/base/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,6 +78,43 @@ UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how) {
     errno = ENOSYS;
   }
   return fd;
+}
+
+namespace {
+
+// A number of a directory entry's name; -1: it is none.
+int DescriptorOf(const char* name) {
+  int number = *name == '\0' ? -1 : 0;
+  for (; *name >= '0' && *name <= '9'; ++name) number = number * 10 + (*name - '0');
+  return *name == '\0' ? number : -1;
+}
+
+}  // namespace
+
+void CloseFrom(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+#endif
+  // Descriptors may lie above a limit that was lowered, and a limit may be a billion.
+  close(first);  // where all are in use, there is one for the list
+  const int listing = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (listing < 0) {
+    const long limit = sysconf(_SC_OPEN_MAX);
+    for (int fd = first; fd < limit; ++fd) close(fd);
+    return;
+  }
+  alignas(dirent64) std::array<char, 4096> space;
+  for (;;) {
+    const long bytes = syscall(SYS_getdents64, listing, space.data(), space.size());
+    if (bytes <= 0) break;
+    for (long at = 0; at < bytes;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(space.data() + at);
+      at += entry->d_reclen;
+      const int fd = DescriptorOf(entry->d_name);
+      if (fd >= first && fd != listing) close(fd);
+    }
+  }
+  close(listing);
 }
 
 std::string Trim(const std::string& text) {

@@ -34,6 +34,10 @@ Status WriteAll(int fd, const void* data, size_t bytes);
 // the call is missing, which a seccomp filter alone makes it, an error is logged once.
 UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how);
 
+// Closes all descriptors from `first` on, also where close_range(2) is missing.  Between fork and
+// exec, too: it takes no memory.
+void CloseFrom(int first);
+
 // Drops white space at both ends.
 std::string Trim(const std::string& text);
 

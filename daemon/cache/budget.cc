@@ -30,11 +30,12 @@ void Budget::Refresh(uint64_t now_ns) {
   is_reading_.store(false, std::memory_order_release);
 }
 
-uint64_t Budget::Reserve(uint64_t bytes) {
+uint64_t Budget::Reserve(uint64_t bytes, bool is_waited) {
   constexpr uint64_t kInflightShare = 8;
   const std::lock_guard lock(mutex_);
   const uint64_t taken = inflight_ + settled_ - settled_before_;
-  const uint64_t free = reading_.Room() > taken ? reading_.Room() - taken : 0;
+  const uint64_t room = reading_.Room() > taken ? reading_.Room() - taken : 0;
+  const uint64_t free = is_waited ? bytes : room;
   const uint64_t most = std::max(reading_.threshold / kInflightShare, kStepBytes);
   uint64_t grant = std::min({bytes, free, most > inflight_ ? most - inflight_ : 0});
   if (grant < bytes) grant = grant / kStepBytes * kStepBytes;

@@ -39,7 +39,8 @@ class Budget {
 
   // Grants up to `bytes` (whole steps, or all of it) by the newest reading, 0 if nothing fits
   // now.  In flight stays within an eighth of the threshold, but one step alone may always go.
-  uint64_t Reserve(uint64_t bytes);
+  // is_waited: it need not fit.
+  uint64_t Reserve(uint64_t bytes, bool is_waited = false);
   // Gives back what was granted: it is in the cache now, or will not be.
   void Release(uint64_t bytes);
   uint64_t Inflight() const { return inflight_.load(std::memory_order_relaxed); }
@@ -53,7 +54,10 @@ class Budget {
   }
 
   // Up to the limit, as MemoryReading::UseLimit; from the next reading on.
-  void SetUsesLimit(bool on) { uses_limit_.store(on, std::memory_order_relaxed); }
+  void SetUsesLimit(bool on) {
+    uses_limit_.store(on, std::memory_order_relaxed);
+    source_->SetUsesLimit(on);
+  }
 
   // These read memory.
   bool IsAbove();

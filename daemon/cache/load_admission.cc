@@ -26,7 +26,9 @@ LoadAdmission::Choice LoadAdmission::Choose(const LoaderThread& loader, bool has
     if (front->payer == nullptr) return true;
     Payer* const payer = front->payer.get();
     const bool has_looked = std::ranges::find(loader.looked, payer) != loader.looked.end();
-    if ((has_looked || IsKnown(payer, now_ns)) && Grant(payer, now_ns, &choice.bytes)) return true;
+    if ((has_looked || IsKnown(payer, now_ns)) &&
+        Grant(payer, now_ns, front->is_waited, &choice.bytes))
+      return true;
     // "No room" must be a fresh reading, because the loader sleeps on it.
     if (!has_looked) choice.unknown = front->payer;
     return false;
@@ -54,11 +56,11 @@ bool LoadAdmission::IsKnown(Payer* payer, uint64_t now_ns) const {
 }
 
 // Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
-bool LoadAdmission::Grant(Payer* payer, uint64_t now_ns, uint64_t* bytes) {
+bool LoadAdmission::Grant(Payer* payer, uint64_t now_ns, bool is_waited, uint64_t* bytes) {
   if (payer->budget) {
     // The reading thread does not come back: nothing may be loaded blindly.
     if (!payer->budget->IsKnown(now_ns, kOldestMemoryNs)) return false;
-    *bytes = payer->budget->Reserve(*bytes);
+    *bytes = payer->budget->Reserve(*bytes, is_waited);
   }
   if (*bytes == 0 || !payer->rate) return *bytes > 0;
   const uint64_t rated = payer->rate->Take(now_ns, *bytes);

@@ -40,7 +40,7 @@ class LoadAdmission {
 
  private:
   bool IsKnown(Payer* payer, uint64_t now_ns) const;
-  bool Grant(Payer* payer, uint64_t now_ns, uint64_t* bytes);
+  bool Grant(Payer* payer, uint64_t now_ns, bool is_waited, uint64_t* bytes);
 
   // An older reading of memory, because it takes so long, is worth nothing.
   static constexpr uint64_t kOldestMemoryNs = 500 * 1000 * 1000;

@@ -2,6 +2,7 @@
 #include "daemon/cache/load_queue.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -107,6 +108,19 @@ void LoadQueue::Boost(uint32_t service, uint64_t until_ns) {
   if (turn != turns_.end()) (*turn)->pressed_until_ns = until_ns;
 }
 
+uint64_t LoadQueue::SoonestOf(Turn* turn, size_t index) {
+  Share& share = turn->shares[index];
+  if (std::exchange(share.is_known, true)) return share.soonest_ns;
+  share.soonest_ns = UINT64_MAX;
+  for (const uint32_t slot : turn->slots) {
+    const ItemRing& ring = groups_[slot].rings[index];
+    if (!ring.IsEmpty()) share.soonest_ns = std::min(share.soonest_ns, ring.Front().deadline_ns);
+  }
+  return share.soonest_ns;
+}
+
+// For each chunk, under the one lock, of hundreds of services: looks at no queue of a service of
+// which nothing has come or gone, and sorts no more than is needed.
 void LoadQueue::Gather(size_t index, uint64_t now_ns) {
   picks_.clear();
   for (size_t at = 0; at < turns_.size(); ++at) {
@@ -114,28 +128,18 @@ void LoadQueue::Gather(size_t index, uint64_t now_ns) {
     Share& share = turn.shares[index];
     if (share.queued == 0) continue;
     if (share.taken + kMostBehind < had_[index]) share.taken = had_[index] - kMostBehind;
-    uint64_t soonest = UINT64_MAX;
-    const size_t first = picks_.size();
-    for (size_t i = 1; i <= turn.slots.size(); ++i) {
-      ItemRing& ring = groups_[turn.slots[(turn.last + i) % turn.slots.size()]].rings[index];
-      if (ring.IsEmpty()) continue;
-      const uint64_t deadline = ring.Front().deadline_ns;
-      soonest = std::min(soonest, deadline);
-      picks_.push_back({false, 0, share.taken, at, i, &ring});
-    }
-    if (soonest <= now_ns + kAmpleNs || now_ns < turn.pressed_until_ns) continue;
-    for (size_t i = first; i < picks_.size(); ++i) {
-      picks_[i].has_time = true;
-      picks_[i].soonest_ns = soonest;
-    }
+    const uint64_t soonest = SoonestOf(&turn, index);
+    const bool has_time = soonest > now_ns + kAmpleNs && now_ns >= turn.pressed_until_ns;
+    picks_.push_back({has_time, has_time ? soonest : 0, share.taken, at});
   }
-  if (picks_.size() > 1) std::ranges::sort(picks_, {}, &Pick::Order);
+  std::ranges::make_heap(picks_, std::greater(), &Pick::Order);
 }
 
-void LoadQueue::Choose(const Pick& pick, size_t index) {
-  Turn& turn = *turns_[pick.turn];
-  turn.last = (turn.last + pick.distance) % turn.slots.size();
-  had_[index] = std::max(had_[index], pick.taken);
+LoadQueue::Turn* LoadQueue::TakePick() {
+  std::ranges::pop_heap(picks_, std::greater(), &Pick::Order);
+  Turn* const turn = turns_[picks_.back().turn].get();
+  picks_.pop_back();
+  return turn;
 }
 
 void LoadQueue::GiveBack(const LoadItem& item, uint64_t bytes) {
@@ -157,6 +161,7 @@ void LoadQueue::Count(const LoadItem& item) {
   Share& share = group.turn->shares[index];
   if (share.queued == 0) share.taken = std::max(share.taken, had_[index]);
   share.queued += item.size;
+  share.is_known = false;
 }
 
 // `bytes` of an item are no longer here.
@@ -164,7 +169,9 @@ void LoadQueue::Forget(const LoadItem& item, uint64_t bytes) {
   bytes_ -= bytes;
   node_bytes_[Index(item.node)] -= bytes;
   groups_[item.slot].bytes -= bytes;
-  groups_[item.slot].turn->shares[Index(item.node)].queued -= bytes;
+  Share& share = groups_[item.slot].turn->shares[Index(item.node)];
+  share.queued -= bytes;
+  share.is_known = false;
   if (bytes == item.size) --items_;
 }
 

@@ -14,6 +14,7 @@
 #ifndef PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 #define PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -54,6 +55,7 @@ struct LoadItem {
   bool is_small = false;      // one of many: what counts is how many are under way
   bool is_populated = false;  // see LoadRequest, as the next
   bool is_burnt = false;
+  bool is_waited = false;    // by its reader: the kernel makes room for it
   uint64_t deadline_ns = 0;  // when its reader will be there; 0 = not known
   std::shared_ptr<Payer> payer;
   uint32_t slot = 0;        // of the group; set by LoadQueue
@@ -145,6 +147,8 @@ class LoadQueue {
   struct Share {  // of a service, by node
     uint64_t queued = 0;
     uint64_t taken = 0;  // what it has had; of who comes back after a while, what others have had
+    uint64_t soonest_ns = 0;  // deadline of its queues' first items, while is_known
+    bool is_known = false;    // no item has come or gone since
   };
   struct Turn {  // a service
     uint32_t service = 0;
@@ -161,14 +165,12 @@ class LoadQueue {
     uint64_t bytes = 0;
     std::vector<ItemRing> rings;  // by node
   };
-  struct Pick {  // what could come next
+  struct Pick {  // a service that could come next
     bool has_time = false;
-    uint64_t soonest_ns = 0;  // of its service, if it has time
-    uint64_t taken = 0;       // by its service
+    uint64_t soonest_ns = 0;  // if it has time
+    uint64_t taken = 0;
     size_t turn = 0;
-    size_t distance = 0;  // in its service's turn
-    ItemRing* ring = nullptr;
-    auto Order() const { return std::tie(has_time, soonest_ns, taken, turn, distance); }
+    auto Order() const { return std::tie(has_time, soonest_ns, taken, turn); }
   };
   using Turns = std::vector<std::unique_ptr<Turn>>;
 
@@ -182,7 +184,8 @@ class LoadQueue {
   bool DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped);
   Turns::const_iterator TurnOf(uint32_t service) const;
   void Gather(size_t index, uint64_t now_ns);
-  void Choose(const Pick& pick, size_t index);
+  uint64_t SoonestOf(Turn* turn, size_t index);
+  Turn* TakePick();
 
   // Nearer than that is no time: the reader may become faster, and a load takes a while.
   static constexpr uint64_t kAmpleNs = 2'000'000'000;
@@ -197,7 +200,7 @@ class LoadQueue {
   Turns turns_;
   std::vector<uint64_t> node_bytes_;
   std::vector<uint64_t> had_;  // by node: Share::taken of who came last
-  std::vector<Pick> picks_;
+  std::vector<Pick> picks_;    // a heap, the first service in front
   uint64_t items_ = 0;
   uint64_t bytes_ = 0;
   uint64_t lists_ = 0;
@@ -205,11 +208,19 @@ class LoadQueue {
 
 template <typename Wanted>
 LoadItem* LoadQueue::Next(int node, uint64_t now_ns, Wanted wanted) {
-  Gather(Index(node), now_ns);
-  for (const Pick& pick : picks_) {
-    if (!wanted(&pick.ring->Front())) continue;
-    Choose(pick, Index(node));
-    return &pick.ring->Front();
+  const size_t index = Index(node);
+  Gather(index, now_ns);
+  while (!picks_.empty()) {
+    const uint64_t taken = picks_.front().taken;
+    Turn* const turn = TakePick();
+    for (size_t i = 1; i <= turn->slots.size(); ++i) {
+      const size_t at = (turn->last + i) % turn->slots.size();
+      ItemRing& ring = groups_[turn->slots[at]].rings[index];
+      if (ring.IsEmpty() || !wanted(&ring.Front())) continue;
+      turn->last = at;
+      had_[index] = std::max(had_[index], taken);
+      return &ring.Front();
+    }
   }
   return nullptr;
 }

@@ -246,7 +246,8 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
     }
   }
   // Outside the lock: this asks the kernel.
-  const bool is_above = rest.payer && rest.payer->budget && rest.payer->budget->IsAbove();
+  const bool is_above =
+      !rest.is_waited && rest.payer && rest.payer->budget && rest.payer->budget->IsAbove();
   return is_above ? Interruption::kMemory : Interruption::kNone;
 }
 

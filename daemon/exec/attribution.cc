@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/base/files.h"
+#include "daemon/machine/io_neighbours.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -120,6 +121,7 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
       *pid > 0 && *pid <= kMost ? ProcessStartNs(roots, static_cast<int>(*pid)) : std::nullopt;
   if (!start) return Error{ESRCH, "process " + std::to_string(*pid) + " does not exist here"};
   told.roots.push_back({static_cast<int>(*pid), *start});
+  told.root_cgroup = UnifiedCgroup(roots, static_cast<int>(*pid));
   return told;
 }
 

@@ -39,6 +39,7 @@ struct Membership {
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
   std::vector<Root> roots;
+  std::string root_cgroup;  // of the first of them when it was told, in the unified hierarchy
   Owner owner;
   bool is_auto = false;
 
@@ -59,7 +60,7 @@ struct Members {
     uint64_t start_ns = 0;
     std::string id;  // of the service
   };
-  std::vector<One> services;
+  std::vector<One> services;             // in the order of their numbers
   std::unordered_map<int, Bound> bound;  // by bind_pid
   // For readers that belong to no service, while there is none.
   std::shared_ptr<ProcessXpu> mount;

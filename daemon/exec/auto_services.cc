@@ -2,6 +2,7 @@
 #include "daemon/exec/auto_services.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
@@ -42,8 +43,10 @@ bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::str
                          const Service& owner) {
   // A reader hits the pages that a guess has loaded, so its hits are asked about as well.
   const bool is_asked = IsMiss(event.kind) || (owner.is_guess && IsPosition(event.kind));
-  if (!is_asked || file_bytes < kLargeBytes) return false;
+  if (!is_asked || file_bytes < kPartBytes) return false;
   if (owner.id.empty() && !parts_.has_autos) return false;
+  const bool is_large = file_bytes >= kLargeBytes;
+  if (!is_large && !AreMany(event, file_bytes, path)) return false;
   if (questions_.size() >= kMaxProcesses) questions_.clear();
   Question& question = questions_[event.tgid];
   if (question.start_ns == event.start_ns && question.is_of_guess == owner.is_guess)
@@ -51,8 +54,25 @@ bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::str
   const bool is_too_many = owner.id.empty() && live_.size() >= kMaxServices;
   question = {event.start_ns, is_too_many, owner.is_guess};
   if (question.is_decided) return false;
-  wanted_.push_back({event.tgid, event.start_ns, path, owner.id, owner.is_guess});
+  const std::string model = is_large ? path : path.substr(0, path.rfind('/') + 1);
+  many_.erase(event.tgid);
+  wanted_.push_back({event.tgid, event.start_ns, model, owner.id, owner.is_guess});
   return true;
+}
+
+bool AutoServices::AreMany(const Event& event, uint64_t file_bytes, const std::string& path) {
+  const auto question = questions_.find(event.tgid);
+  if (question != questions_.end() && question->second.start_ns == event.start_ns) return true;
+  if (many_.size() >= kMaxProcesses) many_.clear();
+  Many& many = many_[event.tgid];
+  const std::string_view directory = std::string_view(path).substr(0, path.rfind('/') + 1);
+  if (many.start_ns != event.start_ns || many.directory != directory)
+    many = {event.start_ns, std::string(directory), {}, 0};
+  if (std::ranges::find(many.files, event.file) == many.files.end()) {
+    many.files.push_back(event.file);
+    many.bytes += file_bytes;
+  }
+  return many.bytes >= kManyBytes;
 }
 
 void AutoServices::Decide() {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the starts of which no message tells.
 //
-// A reader that belongs to no service gets an automatic one at its first miss in a large file: of
-// all processes of its process group that run the same program, and their descendants.  Its ID is
-// made of the program and the model (see program.h), so that the next start finds what was
-// recorded.  It ends when these processes have.
+// A reader that belongs to no service gets an automatic one at its first miss in a large file, or
+// when it has missed in many smaller ones of a directory, which are its model then: of all
+// processes of its process group that run the same program, and their descendants.  Its ID is made
+// of the program and the model (see program.h), so that the next start finds what was recorded.  It
+// ends when these processes have.
 //
 // An open service (the registration's own) stands while its readers come and go: when all programs
 // that have read have ended, the next one to read begins another start of it.
@@ -40,8 +41,10 @@ namespace ppc {
 
 class AutoServices {
  public:
-  // Any process may look at a smaller file.
+  // Any process may look at a smaller file, or at a few.
   static constexpr uint64_t kLargeBytes = 32 << 20;
+  static constexpr uint64_t kPartBytes = 1 << 20;   // at least, of one of many
+  static constexpr uint64_t kManyBytes = 64 << 20;  // of all that were missed
 
   struct Parts {
     ServiceTable* services = nullptr;
@@ -102,12 +105,20 @@ class AutoServices {
     uint64_t guess_until_ns = 0;
   };
   using Starts = std::map<std::string, Start>;  // by the service's ID
+  // Files of one directory that a process has missed, one after the other.
+  struct Many {
+    uint64_t start_ns = 0;
+    std::string directory;  // with its slash
+    std::vector<uint64_t> files;
+    uint64_t bytes = 0;
+  };
   struct Question {
     uint64_t start_ns = 0;
     bool is_decided = false;
     bool is_of_guess = false;
   };
 
+  bool AreMany(const Event& event, uint64_t file_bytes, const std::string& path);
   static std::optional<Identity> Identify(const SysRoots& roots, Backend* backend,
                                           const Reader& reader, bool learns);
   // "auto-1234", "auto-1234.2" and so on.
@@ -148,6 +159,7 @@ class AutoServices {
 
   const Parts parts_;
   std::unordered_map<int, Question> questions_;
+  std::unordered_map<int, Many> many_;
   std::vector<Reader> wanted_;
   Starts live_;
   Starts open_;

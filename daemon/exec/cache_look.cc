@@ -2,6 +2,8 @@
 #include "daemon/exec/cache_look.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace ppc {
 
@@ -35,11 +37,23 @@ void CacheLook::Begin() {
   if (state_->runs.exchange(true, std::memory_order_acq_rel)) return;
   // On the evictor's thread: walking the page cache of a large model takes a while.
   parts_.evictor->Post([state = state_, parts = parts_] {
-    uint64_t resident = 0;
-    for (const uint64_t file : parts.files->Files()) {
+    const auto resident_of = [&parts](uint64_t file) {
       const Result<Residency> found = parts.backend->Resident(file, 0, 0, {});
-      if (found) resident += found->resident;
-    }
+      return found ? found->resident : 0;
+    };
+    // First: what is forgotten from here on is looked at the next time.
+    std::vector<uint64_t> forgotten = parts.files->TakeForgotten();
+    std::vector<uint64_t> known = parts.files->Files();
+    uint64_t resident = 0;
+    for (const uint64_t file : known) resident += resident_of(file);
+    std::ranges::sort(known);
+    // A file without pages is known again before it has some.
+    std::erase_if(forgotten, [&](uint64_t file) {
+      const uint64_t bytes = std::ranges::binary_search(known, file) ? 0 : resident_of(file);
+      resident += bytes;
+      return bytes == 0;
+    });
+    parts.files->KeepForgotten(forgotten);
     parts.own_cache->store(resident, std::memory_order_relaxed);
     state->ended_ns.store(parts.backend->NowNs(), std::memory_order_release);
     state->runs.store(false, std::memory_order_release);

@@ -117,7 +117,9 @@ void Runtime::Apply(ControlCall* call) {
   }
   if (!call->passes) return;
   call->reply = host_->Control(call->text);
-  executor_->AskForPlans();
+  const bool is_of_service = call->op.starts_with("service_");
+  if (is_of_service) services_->Get(call->number)->empty_epoch = 0;
+  if (!is_of_service) executor_->AskForPlans();
   const bool stops = call->op == "service_stop";
   // At its end a service may leave pages that no reader needs.
   if (stops || call->op == "service_ready") executor_->AskForEvictions();

@@ -89,25 +89,30 @@ void EventIntake::LookUpFile(uint64_t file) {
   if (asked_files_.insert(file).second) wanted_files_.push_back(file);
 }
 
-// Several files a job: waking the worker, and being woken by it, costs more than a look-up.
+// Several files a job: waking the worker, and being woken by it, costs more than a look-up that
+// does not wait.  One that waits, for a disk or a server, does not keep the answers before it.
 void EventIntake::AskForFiles() {
   for (size_t at = 0; at < wanted_files_.size(); at += kFilesPerJob) {
     const auto first = wanted_files_.begin() + static_cast<std::ptrdiff_t>(at);
     const size_t count = std::min(kFilesPerJob, wanted_files_.size() - at);
     const std::vector<uint64_t> files(first, first + static_cast<std::ptrdiff_t>(count));
     const auto look = [this, files] {
-      for (const uint64_t file : files) parts_.files->Renew(file);
+      for (const uint64_t file : files) {
+        parts_.files->Renew(file);
+        parts_.control->Tell([this, file] { LearnFile(file); });
+      }
     };
-    const auto learn = [this, files] {
-      for (const uint64_t file : files) asked_files_.erase(file);
-      gone_files_.insert(files.begin(), files.end());  // unless they are known now
-      NoteAnswer();
-    };
-    if (parts_.control->Submit(look, learn)) continue;
+    if (parts_.control->Submit(look, nullptr)) continue;
     // Too much waits already: they are asked for again when their events are the next ones.
     for (const uint64_t file : files) asked_files_.erase(file);
   }
   wanted_files_.clear();
+}
+
+void EventIntake::LearnFile(uint64_t file) {
+  asked_files_.erase(file);
+  gone_files_.insert(file);  // unless it is known now
+  NoteAnswer();
 }
 
 // The files of the events behind one that waits are looked up with its own.
@@ -125,42 +130,52 @@ uint64_t EventIntake::ReadForMiss(const Event& event) const {
 
 void EventIntake::Dispatch(const Event& event) {
   if ((event.flags & kEventLost) != 0) NoteLoss();
-  if (!held_.Holds(event.tgid) && Deliver(event)) return;
+  if (!held_.Holds(event.tgid) && Deliver(event, nullptr)) return;
   ++stats_.held;
   const auto ask = [this](const Event& next) { LookUpAhead(next); };
   const std::optional<int> loser = held_.Add(event, batch_ns_, ask);
+  if (loser != event.tgid) parts_.backend->KeepName(event.file);
   if (!loser) return;
   ++stats_.held_lost;
   has_lost_ = true;
   if (lost_of_.size() < kMaxLosers) {
     lost_of_.insert(*loser);
   } else {
+    lost_of_.clear();
     NoteLoss();
   }
 }
 
-// Events of unknown processes were lost.
+// Events of unknown processes were lost.  The events that wait came before.
 void EventIntake::NoteLoss() {
   ++stats_.lost_marks;
   has_lost_ = true;
-  lost_ns_ = batch_ns_;
-  lost_of_.clear();
+  held_.MarkLoss(batch_ns_);
+  std::erase_if(lost_of_, [this](int tgid) { return !held_.Holds(tgid); });
 }
 
 // Whether events of its process, or of unknown ones, were lost that its service has not been told
 // of. A stranger's lost events do not concern a service.
-bool EventIntake::TakeLoss(int tgid, Service* service) {
+bool EventIntake::TakeLoss(int tgid, const Arrival& arrival, Service* service) {
   const bool is_own = !lost_of_.empty() && lost_of_.erase(tgid) != 0;
-  return std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, lost_ns_)) <
-             lost_ns_ ||
-         is_own;
+  // A service that its reader begins was installed after its first events had come, and what was
+  // lost right before them may have been its own.
+  const bool begins = service->is_auto || service->told.is_open();
+  if (!std::exchange(service->has_begun, true) && begins) {
+    service->loss_told_ns =
+        std::min(service->loss_told_ns, arrival.came_ns - std::min(arrival.came_ns, kNearLossNs));
+  }
+  const uint64_t told_ns =
+      std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, arrival.lost_ns));
+  return told_ns < arrival.lost_ns || is_own;
 }
 
 void EventIntake::ReleaseHeld() {
   if (held_.empty()) return;
   BeginBatch();
   held_.Release(
-      batch_ns_, [this](const Event& event) { return Deliver(event); },
+      batch_ns_,
+      [this](const Event& event, const Arrival& arrival) { return Deliver(event, &arrival); },
       [this](const Event& event) { LookUpAhead(event); });
   EndBatch();
 }
@@ -172,7 +187,7 @@ void EventIntake::ReleaseAnswered() {
 }
 
 // False: it has to wait, whose it is or of which file is being looked up.
-bool EventIntake::Deliver(const Event& event) {
+bool EventIntake::Deliver(const Event& event, const Arrival* held) {
   const FileCopy* file = KnownFileOf(event.file);
   if (file == nullptr && !options_.manual && !gone_files_.contains(event.file)) {
     LookUpFile(event.file);
@@ -186,12 +201,16 @@ bool EventIntake::Deliver(const Event& event) {
       parts_.services->ReaderOf(event.tgid, event.start_ns, event.cgroup_id, batch_ns_);
   if (reader == nullptr) return false;
   Service* service = parts_.services->Of(*reader);
-  if ((service->told.is_open() || service->is_guess) && parts_.autos != nullptr &&
+  const bool may_be_taken = service->is_guess || (IsMiss(event.kind) && service->told.is_open());
+  if (may_be_taken && parts_.autos != nullptr &&
       parts_.autos->Takes(event, file->bytes, file->path, *service)) {
     return false;
   }
   miss_io miss = ToMiss(event, *file);
-  if (has_lost_ && TakeLoss(event.tgid, service)) miss.flags |= PPC_F_LOST;
+  if (has_lost_) [[unlikely]] {
+    const Arrival arrival = held != nullptr ? *held : held_.ArrivalAt(batch_ns_);
+    if (TakeLoss(event.tgid, arrival, service)) miss.flags |= PPC_F_LOST;
+  }
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   miss.xpu = reader->xpu.xpu;
   const bool is_stranger = service->id.empty() && parts_.services->HasStarted();

@@ -114,13 +114,15 @@ class EventIntake {
   void BeginBatch();
   void EndBatch();
   void Dispatch(const Event& event);
-  bool Deliver(const Event& event);
+  // held: when it came; nullptr: now.
+  bool Deliver(const Event& event, const Arrival* held);
   const FileCopy* KnownFileOf(uint64_t file);
   void LookUpFile(uint64_t file);
   void LookUpAhead(const Event& event);
   void AskForFiles();
+  void LearnFile(uint64_t file);
   void NoteLoss();
-  bool TakeLoss(int tgid, Service* service);
+  bool TakeLoss(int tgid, const Arrival& arrival, Service* service);
   bool HasPendingMessage() const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
@@ -131,6 +133,7 @@ class EventIntake {
   static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
   static constexpr size_t kRecentFiles = 64;
   static constexpr size_t kMaxLosers = 4096;
+  static constexpr uint64_t kNearLossNs = 2'000'000'000;  // readers at work are told of more often
   static constexpr int kMaxCatchUp = 256;      // batches: readers may add events all the time
   static constexpr int kMaxPendingRounds = 8;  // rounds of look-ups that a message waits for
   static constexpr uint64_t kMaxPendingNs = 2'000'000'000;  // and no longer: a process may hang
@@ -155,7 +158,6 @@ class EventIntake {
   HeldEvents held_;
   bool has_lost_ = false;            // ever
   std::unordered_set<int> lost_of_;  // processes whose next event is to say so
-  uint64_t lost_ns_ = 0;             // when some were lost of unknown processes
   std::vector<std::shared_ptr<PendingMessage>> pending_;
 };
 

@@ -103,7 +103,6 @@ Executor::End Executor::WaitForWork(size_t drained) {
   // A handler may add or remove sources: look each up again.
   for (const pollfd& ready : pollfds_) {
     if (ready.revents == 0) continue;
-    if (!IsAnswer(ready.fd)) ++plan_epoch_;
     const auto it = std::find_if(sources_.begin(), sources_.end(),
                                  [&](const Source& source) { return source.fd == ready.fd; });
     if (it == sources_.end()) continue;
@@ -113,16 +112,26 @@ Executor::End Executor::WaitForWork(size_t drained) {
   return End::kRunning;
 }
 
-// What is looked up, and what was loaded, concerns the service that waits for it.
-bool Executor::IsAnswer(int fd) const {
-  return fd == parts_.control->fd() || fd == parts_.lookups->fd() || fd == parts_.completions->fd();
-}
-
 // A lease that ran out while we were stopped may have left nothing to poll for.
 Executor::End Executor::CheckAlive() {
   const Result<BackendCounters> counters = parts_.backend->Counters();
   if (!counters) return End::kGone;
   return counters->attached ? End::kRunning : End::kExpired;
+}
+
+void Executor::NoteWork(const IoResult& result, Service* service) {
+  constexpr uint64_t kFoundWorth = 16;
+  service->empty_epoch = 0;
+  if (!result.is_load) return;
+  service->found_bytes += result.resident;
+  service->found_bytes -= std::min(service->found_bytes, kFoundWorth * result.ok);
+}
+
+// No more than its memory can be there: a policy that finds twice as much, and loads next to
+// nothing, asks for the same again and again, and its looks take the CPUs from the readers.
+bool Executor::RepeatsItself(const ppc_memory& memory, Service* service) const {
+  if (memory.limit == 0 || service->found_bytes / 2 <= memory.limit) return false;
+  return std::exchange(service->found_tick, stats_.ticks) == stats_.ticks;
 }
 
 bool Executor::HandleCompletions() {
@@ -133,7 +142,7 @@ bool Executor::HandleCompletions() {
   for (const IoResult& result : results_) {
     is_news |= !result.is_refused;
     has_dropped |= !result.is_refused && !result.is_load;
-    if (!result.is_refused) parts_.services->Get(result.service)->empty_epoch = 0;
+    if (!result.is_refused) NoteWork(result, parts_.services->Get(result.service));
     if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
     if (!result.is_load && result.ok > 0) parts_.loader->WakeThreads();
     ppc_result out{};
@@ -311,8 +320,7 @@ void Executor::EvictForRoom() {
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
     // One that has nothing to load needs none.
-    const bool may_load = !parts_.host->Has(Hook::kPlan) ||
-                          IsPlanDue(*service, /*is_quiet=*/true) ||
+    const bool may_load = !parts_.host->Has(Hook::kPlan) || !IsIdle(*service) ||
                           parts_.loader->QueuedOf(service->number) != 0;
     if (!may_load) continue;
     if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
@@ -354,17 +362,25 @@ void Executor::AskForPlan(bool is_quiet) {
 
 void Executor::AskForPlanOf(Service* service, uint64_t depth) {
   constexpr int kRounds = 4;
+  // The policy plans for all services when something happens to one: for idle ones it sees older
+  // memory.
+  constexpr uint64_t kIdleAgeNs = 1'000'000'000;
+  uint64_t age_ns = IsIdle(*service) ? kIdleAgeNs : 0;
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t queued = parts_.loader->QueuedOf(service->number);
     if (queued >= depth / 2) return;
     ppc_memory memory;
-    parts_.policy_services->FillMemory(service, false, &memory);
+    parts_.policy_services->FillMemory(service, std::exchange(age_ns, 0), false, &memory);
+    if (RepeatsItself(memory, service)) return;
     uint64_t room = memory.room > queued ? memory.room - queued : 0;
     if (parts_.guard != nullptr) {
       const uint64_t allowed = parts_.guard->PlanBytes(GuardSlot(*service), queued);
       room = allowed < kStepBytes ? 0 : std::min(room, allowed);
     }
-    if (room == 0) return;
+    if (room == 0) {
+      service->empty_epoch = 0;  // it may have something to load: from now on memory is read
+      return;
+    }
     const DeviceSpeed device = DeviceFor(service->payer->rate.get());
     const ppc_plan_request request{.max_bytes = std::min(depth - queued, room),
                                    .memory = &memory,

@@ -124,6 +124,8 @@ class Executor {
   // The way to have something done that may wait; empty where nothing is done elsewhere.
   Offload Helper(JobQueue* queue) const;
   bool HandleCompletions();
+  static void NoteWork(const IoResult& result, Service* service);
+  bool RepeatsItself(const ppc_memory& memory, Service* service) const;
   bool HandleHelpers();
   void HandleExecs();
   void TellGuard(const IoResult& result);
@@ -134,13 +136,16 @@ class Executor {
   void WatchLoads(uint64_t now);
   void TickIfDue();
   bool IsPlanDue(const Service& service, bool is_quiet) const;
+  // The policy had nothing to load for it the last time, and nothing has happened to it since.
+  static bool IsIdle(const Service& service) {
+    return service.empty_epoch != 0 && !service.has_moved;
+  }
   void AskForPlan(bool is_quiet);
   void AskForPlanOf(Service* service, uint64_t depth);
   void EvictForRoom();
   uint64_t PlanDepth() const;
   DeviceSpeed DeviceFor(ReadRate* rate) const;
   End WaitForWork(size_t drained);
-  bool IsAnswer(int fd) const;
   End CheckAlive();
 
   static constexpr uint64_t kMinPlanBytes = 64 << 20;

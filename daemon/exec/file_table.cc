@@ -190,7 +190,20 @@ void FileTable::ForgetOldest() {
     const auto it = by_id_.find(old->second);
     Unname(it->second);
     by_id_.erase(it);
+    if (forgotten_.size() < kMaxForgotten) forgotten_.push_back(old->second);
   }
+}
+
+std::vector<uint64_t> FileTable::TakeForgotten() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(forgotten_, {});
+}
+
+void FileTable::KeepForgotten(std::span<const uint64_t> files) {
+  const std::lock_guard lock(mutex_);
+  const size_t room = kMaxForgotten - std::min(kMaxForgotten, forgotten_.size());
+  const auto kept = files.first(std::min(files.size(), room));
+  forgotten_.insert(forgotten_.end(), kept.begin(), kept.end());
 }
 
 }  // namespace ppc

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -62,6 +63,10 @@ class FileTable : public FileResolver {
   uint64_t Bytes() const;  // of all files together
   // Between batches: once there are too many, forgets those that were not used for longest.
   void Trim();
+  // Numbers of files that were forgotten and may still have pages in the cache.  The caller gives
+  // back those that have.
+  std::vector<uint64_t> TakeForgotten();
+  void KeepForgotten(std::span<const uint64_t> files);
 
  private:
   void ForgetOldest();
@@ -79,12 +84,14 @@ class FileTable : public FileResolver {
   static constexpr uint64_t kRenewalNs = 100 * 1000 * 1000;
   static constexpr uint64_t kSlowNs = 20 * 1000 * 1000;
   static constexpr size_t kMaxFiles = 16384;  // 270 bytes each, with names as long as a hash
+  static constexpr size_t kMaxForgotten = 262144;
 
   Backend* const backend_;
   std::function<bool(uint64_t file)> renew_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
   std::unordered_map<std::string_view, uint64_t> by_path_;  // of the paths in by_id_
+  std::vector<uint64_t> forgotten_;
 };
 
 }  // namespace ppc

@@ -18,6 +18,12 @@
 
 namespace ppc {
 
+// When an event came, and when events of unknown processes had been lost before it.
+struct Arrival {
+  uint64_t came_ns = 0;
+  uint64_t lost_ns = 0;  // 0: never
+};
+
 class HeldEvents {
  public:
   static constexpr size_t kMax = 32768;
@@ -32,6 +38,9 @@ class HeldEvents {
     return std::ranges::any_of(
         processes_, [then_ns](const auto& process) { return process.second.since_ns >= then_ns; });
   }
+  // Events were lost between those that wait and those that come.
+  void MarkLoss(uint64_t now_ns) { lost_ns_ = now_ns; }
+  Arrival ArrivalAt(uint64_t now_ns) const { return {now_ns, lost_ns_}; }
   // ask(event) is called once for each of the events that come next.  Returns the process of which
   // an event is lost for want of room: not this one, while another holds more than its share.
   template <typename Ask>
@@ -46,14 +55,14 @@ class HeldEvents {
     }
     Process& process = processes_[event.tgid];
     if (process.events.empty()) process.since_ns = now_ns;
-    process.events.push_back({++last_, event});
+    process.events.push_back({++last_, event, ArrivalAt(now_ns)});
     ++size_;
     if (process.Size() == kShare + 1) ++above_share_;
     process.AskAhead(ask);
     return loser;
   }
-  // Gives each to take(event), in the order in which they came; of a process whose event it did not
-  // take the later ones are not given.  take() must not call Add.
+  // Gives each to take(event, arrival), in the order in which they came; of a process whose event
+  // it did not take the later ones are not given.  take() must not call Add.
   template <typename Take, typename Ask>
   void Release(uint64_t now_ns, Take take, Ask ask) {
     next_.clear();
@@ -65,7 +74,7 @@ class HeldEvents {
       next_.pop_back();
       const auto found = processes_.find(tgid);
       Process& process = found->second;
-      if (!take(process.Front().event)) {
+      if (!take(process.Front().event, process.Front().arrival)) {
         process.AskAhead(ask);
         continue;
       }
@@ -87,6 +96,7 @@ class HeldEvents {
   struct Held {
     uint64_t number = 0;
     Event event;
+    Arrival arrival;
   };
   struct Process {
     std::vector<Held> events;
@@ -133,6 +143,7 @@ class HeldEvents {
   std::vector<std::pair<uint64_t, int>> next_;  // a heap of the processes' next events
   size_t size_ = 0;
   uint64_t last_ = 0;  // number
+  uint64_t lost_ns_ = 0;
 };
 
 }  // namespace ppc

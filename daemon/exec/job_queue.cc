@@ -89,11 +89,20 @@ void JobQueue::WorkOne(std::unique_lock<std::mutex>* lock) {
   job.work = nullptr;  // what it holds goes here, not on the executor's thread
   lock->lock();
   --working_;
-  if (!job.done) return;
-  done_.push_back(std::move(job.done));
+  if (job.done) PutDone(std::move(job.done));
+}
+
+// mutex_ held.
+void JobQueue::PutDone(Function done) {
+  done_.push_back(std::move(done));
   // Once until RunDone has been there, which clears the wake-up before it looks.
   const bool is_told = has_done_.exchange(true, std::memory_order_acq_rel);
   if (!manual_ && !is_told) (void)eventfd_write(done_fd_.Get(), 1);
+}
+
+void JobQueue::Tell(Function done) {
+  const std::lock_guard lock(mutex_);
+  PutDone(std::move(done));
 }
 
 void JobQueue::Run() {

@@ -57,6 +57,8 @@ class JobQueue {
   // The same for what goes on with something that was taken before, of which there is never more
   // than a few: it is not refused for want of place.
   Status Continue(Function work, Function done);
+  // From work(): done() need not wait for the rest of it.
+  void Tell(Function done);
   // Readable once RunDone has something to do, until ClearWake.
   int fd() const { return done_fd_.Get(); }
   void ClearWake();
@@ -88,6 +90,7 @@ class JobQueue {
   size_t RunSome();
   void Run();
   void WorkOne(std::unique_lock<std::mutex>* lock);
+  void PutDone(Function done);
   void TakeDone(std::deque<Function>* ready);
   // Does what is there, until then if there is an end.
   void Drain(std::optional<std::chrono::steady_clock::time_point> until);

@@ -105,6 +105,7 @@ bool PolicyLists::SubmitLoads(const RawList& list) {
                    .is_small = (range->flags & PPC_IO_MANY) != 0 && range->size <= kSmallLoad,
                    .is_populated = MayPopulate(service),
                    .is_burnt = (range->flags & PPC_IO_BURN) != 0,
+                   .is_waited = (range->flags & PPC_IO_WAITED) != 0,
                    .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
                    .payer = payer});
     });

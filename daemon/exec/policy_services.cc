@@ -56,8 +56,9 @@ std::map<std::string, uint64_t> PolicyServices::Stats() const {
   return {stats_.begin(), stats_.end()};
 }
 
-void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* out) {
-  const Budget::State& state = parts_.services->Memory(service, 0, with_cache);
+void PolicyServices::FillMemory(Service* service, uint64_t age_ns, bool with_cache,
+                                ppc_memory* out) {
+  const Budget::State& state = parts_.services->Memory(service, age_ns, with_cache);
   *out = ppc_memory{};
   out->limit = state.memory.limit;
   out->used = state.memory.used;
@@ -87,7 +88,7 @@ int PolicyServices::Want(uint32_t want, uint64_t beacon_bytes) {
 }
 
 int PolicyServices::Memory(uint32_t service, ppc_memory* out) {
-  FillMemory(parts_.services->Get(service), /*with_cache=*/true, out);
+  FillMemory(parts_.services->Get(service), 0, /*with_cache=*/true, out);
   return 0;
 }
 
@@ -174,7 +175,7 @@ int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
 void PolicyServices::Interrupt(uint32_t group) { parts_.loader->InterruptAll(group); }
 
 void PolicyServices::InterruptOf(uint32_t service, uint32_t group) {
-  if (group >= kMaxGroups) return;
+  if (group >= PPC_MAX_GROUPS) return;
   parts_.loader->Interrupt(parts_.services->Get(service)->number, group);
 }
 

@@ -42,8 +42,8 @@ class PolicyServices : public HostServices {
   // Writes out what has gathered of the time series, which may wait for storage.  One at a time.
   void FlushTrace();
 
-  // The memory state a policy sees of a service.
-  void FillMemory(Service* service, bool with_cache, ppc_memory* out);
+  // The memory state a policy sees of a service, at most age_ns old.
+  void FillMemory(Service* service, uint64_t age_ns, bool with_cache, ppc_memory* out);
   std::map<std::string, uint64_t> Stats() const;
 
   void LogMessage(int level, const char* message) override;

@@ -32,14 +32,14 @@ void Readers::Use(Offload elsewhere, std::function<void()> on_answer) {
 }
 
 void Readers::SetMembers(std::shared_ptr<const Members> members) {
-  // By number: the told services that stay.
-  std::vector<bool> stays;
+  // Both are in the order of numbers.
+  std::vector<bool> stays;  // by number: the told services that stay
+  auto was = members_->services.begin();
   for (const Members::One& one : members->services) {
-    const auto is_same = [&one](const Members::One& was) {
-      return was.number == one.number && was.processes == one.processes && !was.told.is_auto;
-    };
-    if (std::ranges::none_of(members_->services, is_same)) continue;
-    stays.resize(std::max<size_t>(stays.size(), one.number + 1), false);
+    while (was != members_->services.end() && was->number < one.number) ++was;
+    if (was == members_->services.end()) break;
+    if (was->number != one.number || was->processes != one.processes || was->told.is_auto) continue;
+    stays.resize(one.number + 1, false);
     stays[one.number] = true;
   }
   for (auto it = entries_.begin(); it != entries_.end();) {

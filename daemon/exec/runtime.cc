@@ -182,7 +182,8 @@ ContextFacts Runtime::Facts() {
   facts.caps = (caps.unmap ? PPC_CAN_UNMAP : 0u) | (caps.progress ? PPC_CAN_PROGRESS : 0u) |
                (caps.trace ? PPC_CAN_TRACE : 0u) | (caps.charge ? PPC_CAN_CHARGE : 0u) |
                (caps.node ? PPC_CAN_NODE : 0u) | (caps.sampled ? PPC_IS_SAMPLED : 0u) |
-               (caps.misses_huge ? PPC_MISSES_HUGE : 0u) | PPC_CAN_DEADLINES | PPC_CAN_MANY |
+               (caps.misses_huge ? PPC_MISSES_HUGE : 0u) |
+               (caps.misses_direct ? PPC_MISSES_DIRECT : 0u) | PPC_CAN_DEADLINES | PPC_CAN_MANY |
                (config_.options.trace_file.empty() ? 0u : PPC_IS_TRACED);
   facts.nr_nodes = static_cast<int>(config_.topology.nodes.size());
   facts.nr_xpus = static_cast<int>(config_.topology.xpus.size());

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/machine/io_neighbours.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -361,10 +360,7 @@ std::vector<std::string> ServiceTable::Cgroups() const {
   std::vector<std::string> paths;
   for (const Members::One& service : Snapshot()->services) {
     if (service.payer != nullptr) paths.push_back(service.payer->relative());
-    for (const Membership::Root& root : service.told.roots) {
-      const std::string of_root = UnifiedCgroup(roots_, root.pid);
-      if (!of_root.empty()) paths.push_back(of_root);
-    }
+    if (!service.told.root_cgroup.empty()) paths.push_back(service.told.root_cgroup);
   }
   return paths;
 }

@@ -80,8 +80,11 @@ struct Service {
   uint64_t populated_bytes = 0;  // of mappings, by its processes
   uint64_t own_accesses = 0;     // events of its readers that are not populates
   bool has_moved = false;
+  uint64_t found_bytes = 0;   // asked for and there already, less 16 x what was loaded
+  uint64_t found_tick = 0;    // of the last plan that came after too much of that
   uint64_t looked_batch = 0;  // of events, in which its memory was looked at
   uint64_t loss_told_ns = 0;  // of losses until then the policy knows, or they were before it
+  bool has_begun = false;     // an event of it was looked at for losses
 };
 
 // Its place in the guard's ledger.
@@ -149,7 +152,7 @@ class ServiceTable {
   // Above the memory threshold.
   bool IsAbove(Service* service);
   bool IsAnyAbove();
-  // Where in the unified hierarchy the started services' processes are, as far as it was told.
+  // Where in the unified hierarchy the started services' processes were when they were told.
   std::vector<std::string> Cgroups() const;
   std::shared_ptr<const Members> Snapshot() const;
 

@@ -60,6 +60,18 @@ uint64_t StatField(std::string_view text, std::string_view name) {
   return 0;
 }
 
+uint64_t CleanCacheIn(const UniqueFd& stat_file, bool v1) {
+  char text[16384];
+  const ssize_t got = pread(stat_file.Get(), text, sizeof(text), 0);
+  if (got <= 0) return 0;
+  const std::string_view stat(text, static_cast<size_t>(got));
+  const uint64_t file = StatField(stat, v1 ? "total_cache" : "file");
+  const uint64_t shmem = StatField(stat, v1 ? "total_shmem" : "shmem");
+  const uint64_t dirty = StatField(stat, v1 ? "total_dirty" : "file_dirty") +
+                         StatField(stat, v1 ? "total_writeback" : "file_writeback");
+  return file > shmem + dirty ? file - shmem - dirty : 0;
+}
+
 std::string WithoutTrailingSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -93,6 +105,7 @@ std::optional<Place> Locate(const std::string& path, const SysRoots& roots) {
 
 Cgroup::Level Cgroup::OpenLevel(const std::string& directory) {
   Level level;
+  level.directory = directory;
   level.limit = OpenFile(directory + "/memory.limit_in_bytes");
   level.is_v1 = level.limit.IsValid();
   if (level.is_v1) {
@@ -116,6 +129,7 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
     return Error{ENOENT, "cgroup " + path + " does not exist below " + roots.Sys("/fs/cgroup")};
   }
   Cgroup group;
+  group.root_ = place->root;
   group.path_ = place->directory;
   group.is_v1_ = place->is_v1;
   group.relative_ = place->directory.substr(place->root.size());
@@ -134,6 +148,7 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
     Level level = OpenLevel(at);
     if (level.limit.IsValid() && level.used.IsValid()) {
       group.is_counted_ |= at == group.path_;
+      if (group.levels_.empty()) group.load_place_ = LoadPlaceOf(level, place->root);
       group.levels_.push_back(std::move(level));
     }
     at = at.substr(0, at.rfind('/'));
@@ -141,27 +156,46 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
   return group;
 }
 
-uint64_t Cgroup::CleanCache(const Level& level) {
-  char text[16384];
-  const ssize_t got = pread(level.stat.Get(), text, sizeof(text), 0);
-  if (got <= 0) return 0;
-  const std::string_view stat(text, static_cast<size_t>(got));
-  const bool v1 = level.is_v1;
-  const uint64_t file = StatField(stat, v1 ? "total_cache" : "file");
-  const uint64_t shmem = StatField(stat, v1 ? "total_shmem" : "shmem");
-  const uint64_t dirty = StatField(stat, v1 ? "total_dirty" : "file_dirty") +
-                         StatField(stat, v1 ? "total_writeback" : "file_writeback");
-  return file > shmem + dirty ? file - shmem - dirty : 0;
+Cgroup::LoadPlace Cgroup::LoadPlaceOf(const Level& level, const std::string& root) {
+  const std::string& directory = level.directory;
+  struct stat st {};
+  if (level.is_v1) return {directory, false};
+  if (stat(directory.c_str(), &st) != 0) return {};
+  const std::string name = "/" + std::string(kBurnPrefix) + std::to_string(st.st_ino);
+  const Result<std::string> children = ReadLine(directory + "/cgroup.subtree_control");
+  if (children && children->find("memory") != std::string::npos) return {directory + name, false};
+  if (directory.size() <= root.size()) return {};
+  return {directory.substr(0, directory.rfind('/')) + name, true};
+}
+
+// kUnlimited if there is none.
+uint64_t Cgroup::Limit(const Level& level) {
+  // Beyond memory.high the kernel throttles, which is worse than not loading.
+  const uint64_t limit = std::min(ReadNumber(level.limit), ReadNumber(level.high));
+  return level.is_v1 && limit >= kUnlimitedV1 ? kUnlimited : limit;
+}
+
+// With what is charged beside it.  kUnlimited: not known.
+uint64_t Cgroup::UsedOf(const Level& level) const {
+  const uint64_t used = ReadNumber(level.used);
+  if (used == kUnlimited || !load_place_.is_beside || &level != &levels_.front()) return used;
+  const uint64_t beside = ReadNumber(OpenFile(load_place_.directory + "/memory.current"));
+  return used + (beside == kUnlimited ? 0 : beside);
+}
+
+uint64_t Cgroup::CleanCache(const Level& level) const {
+  const uint64_t own = CleanCacheIn(level.stat, level.is_v1);
+  if (!load_place_.is_beside || &level != &levels_.front()) return own;
+  return own + CleanCacheIn(OpenFile(load_place_.directory + "/memory.stat"), level.is_v1);
 }
 
 std::optional<MemoryReading> Cgroup::Read(double share, bool with_cache) const {
   std::optional<MemoryReading> tightest;
   const Level* binding = nullptr;
   for (const Level& level : levels_) {
-    // Beyond memory.high the kernel throttles, which is worse than not loading.
-    const uint64_t limit = std::min(ReadNumber(level.limit), ReadNumber(level.high));
-    const uint64_t used = ReadNumber(level.used);
-    if (limit >= (level.is_v1 ? kUnlimitedV1 : kUnlimited) || used == kUnlimited) continue;
+    const uint64_t limit = Limit(level);
+    const uint64_t used = limit == kUnlimited ? kUnlimited : UsedOf(level);
+    if (used == kUnlimited) continue;
     MemoryReading reading;
     reading.limit = limit;
     reading.used = used;
@@ -176,8 +210,28 @@ std::optional<MemoryReading> Cgroup::Read(double share, bool with_cache) const {
   return tightest;
 }
 
+std::optional<uint64_t> Cgroup::RoomBeside() const {
+  if (!load_place_.is_beside) return std::nullopt;
+  const uint64_t limit = Limit(levels_.front());
+  const uint64_t used = ReadNumber(levels_.front().used);
+  if (limit == kUnlimited || used == kUnlimited) return std::nullopt;
+  return limit > used ? limit - used : 0;
+}
+
+std::string Cgroup::Unlimited() const {
+  std::string above;
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    if (Limit(levels_[i]) == kUnlimited) continue;
+    // The root is no level, unless it is the root of a namespace, whose own limits are not seen.
+    const bool is_root_seen = !is_v1_ && levels_.back().directory != root_;
+    if (is_root_seen) return root_;
+    if (is_v1_ && i + 1 < levels_.size()) above = levels_[i + 1].directory;
+  }
+  return above;
+}
+
 uint64_t Cgroup::Used() const {
-  const uint64_t used = is_counted_ ? ReadNumber(levels_.front().used) : 0;
+  const uint64_t used = is_counted_ ? UsedOf(levels_.front()) : 0;
   return used == kUnlimited ? 0 : used;
 }
 

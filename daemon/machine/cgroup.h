@@ -26,6 +26,22 @@ class Cgroup {
   std::optional<MemoryReading> Read(double share, bool with_cache) const;
   // By itself and what is below it, limited or not; 0 if that is not counted.
   uint64_t Used() const;
+  // The directory above all limits of this cgroup and its ancestors; "" without a limit.  On v2
+  // only the root takes processes beside groups with a memory controller.
+  std::string Unlimited() const;
+  static constexpr const char* kBurnPrefix = "ppc-burn-";
+  // Where the groups may stand that loads for it are charged to (BurnGroups).  v1: below it.  v2:
+  // in a directory of their own, which may not exist yet.  A group with processes has no children
+  // with a memory controller, so the directory lies beside it, unless it has such children already.
+  // Its limit does not count the directory beside it; Read() and Used() do.  "": nowhere.
+  struct LoadPlace {
+    std::string directory;
+    bool is_beside = false;
+  };
+  const LoadPlace& load_place() const { return load_place_; }
+  // The room that its own limit leaves for groups beside it; nothing without a limit, or if the
+  // groups count in it.
+  std::optional<uint64_t> RoomBeside() const;
   // NUMA nodes that cpuset.mems allows now, v2 or v1; empty = all.
   std::vector<int> AllowedNodes() const;
   // True if /proc/PID/cgroup's `other` is this cgroup or below it.
@@ -47,20 +63,26 @@ class Cgroup {
     UniqueFd high;  // v2 only
     UniqueFd used;
     UniqueFd stat;
+    std::string directory;
     bool is_v1 = false;
   };
 
   Cgroup() = default;
   static Level OpenLevel(const std::string& directory);
-  static uint64_t CleanCache(const Level& level);
+  static LoadPlace LoadPlaceOf(const Level& level, const std::string& root);
+  static uint64_t Limit(const Level& level);
+  uint64_t UsedOf(const Level& level) const;
+  uint64_t CleanCache(const Level& level) const;
 
   UniqueFd directory_;
-  UniqueFd mems_;  // cpuset.mems.effective of the nearest group that has one
+  UniqueFd mems_;     // cpuset.mems.effective of the nearest group that has one
+  std::string root_;  // of the hierarchy as it is seen here
   std::string path_;
   std::string relative_;  // below the hierarchy's root, starts with "/"
   uint64_t id_ = 0;
   bool is_v1_ = false;
   std::vector<Level> levels_;
+  LoadPlace load_place_;
   bool is_counted_ = false;  // the first of them is its own
 };
 

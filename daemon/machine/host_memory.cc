@@ -233,7 +233,9 @@ void ServiceMemory::Withhold(MemoryReading* reading) {
 MemoryReading ServiceMemory::Read(bool with_cache) {
   MemoryReading best;
   bool has_best = false;
-  const auto consider = [&](const std::optional<MemoryReading>& reading) {
+  const bool uses_limit = uses_limit_.load(std::memory_order_relaxed);
+  const auto consider = [&](std::optional<MemoryReading> reading) {
+    if (reading && uses_limit) reading->UseLimit();
     if (!reading || (has_best && reading->Slack() >= best.Slack())) return;
     best = *reading;
     has_best = true;

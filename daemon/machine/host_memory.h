@@ -79,6 +79,7 @@ class ServiceMemory : public MemorySource {
   // cgroup may be nullptr.
   ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup);
   MemoryReading Read(bool with_cache) override;
+  void SetUsesLimit(bool on) override { uses_limit_.store(on, std::memory_order_relaxed); }
 
   // Page cache that models may have on this machine, all runners' together.
   static uint64_t MachineBudget(const Options& options);
@@ -96,6 +97,7 @@ class ServiceMemory : public MemorySource {
   const std::shared_ptr<const Cgroup> cgroup_;
   const std::vector<int> online_;
 
+  std::atomic<bool> uses_limit_{false};
   std::mutex mutex_;        // of what follows
   std::vector<int> nodes_;  // allowed by the cpuset when looked at last; empty = all
   uint64_t watermarks_ = 0;

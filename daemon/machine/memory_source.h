@@ -24,7 +24,8 @@ struct MemoryReading {
   // For a policy that makes room before it loads, whatever stalls its own evictions cause.
   void UseLimit() {
     constexpr uint64_t kLeastMargin = 32 << 20;
-    const uint64_t margin = std::max(kLeastMargin, limit / 32);
+    // A machine's limit has others' page cache in it.
+    const uint64_t margin = std::max(kLeastMargin, limit / (is_cgroup ? 64 : 32));
     threshold = std::max(threshold, limit > margin ? limit - margin : 0);
     withheld = 0;
   }
@@ -38,6 +39,8 @@ class MemorySource {
   virtual ~MemorySource() = default;
   // Any thread.  with_cache costs more (the kernel sums statistics).
   virtual MemoryReading Read(bool with_cache) = 0;
+  // The limit binds that does so once all are used whole, see MemoryReading::UseLimit.
+  virtual void SetUsesLimit(bool) {}
 };
 
 }  // namespace ppc

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/machine/mount_table.h"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "daemon/base/files.h"
 
@@ -12,7 +15,7 @@ namespace {
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
 // Blanks, newlines and backslashes are written as \ooo.
-std::string Unescape(const std::string& text) {
+std::string Unescape(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_escape = text[i] == '\\' && i + 3 < text.size() && IsOctal(text[i + 1]) &&
@@ -28,6 +31,20 @@ std::string Unescape(const std::string& text) {
   return out;
 }
 
+// What comes before the next `end`, or all; *text is what comes after it.
+std::string_view Cut(std::string_view* text, char end) {
+  const size_t at = std::min(text->find(end), text->size());
+  const std::string_view first = text->substr(0, at);
+  text->remove_prefix(std::min(at + 1, text->size()));
+  return first;
+}
+
+int ToNumber(std::string_view text) {
+  int number = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 }  // namespace
 
 std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
@@ -35,21 +52,22 @@ std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
   std::vector<MountEntry> table;
   const Result<std::string> text = ReadFile(roots.Proc("/self/mountinfo"), kMaxTableBytes);
   if (!text) return table;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
+  std::string_view lines = *text;
+  while (!lines.empty()) {
     // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS
-    std::istringstream fields(line);
+    std::string_view line = Cut(&lines, '\n');
     MountEntry entry;
-    std::string field;
-    fields >> entry.id >> entry.parent >> entry.dev >> field >> field;
-    entry.point = Unescape(field);
-    while (fields >> field && field != "-") {
+    entry.id = ToNumber(Cut(&line, ' '));
+    entry.parent = ToNumber(Cut(&line, ' '));
+    entry.dev = Cut(&line, ' ');
+    (void)Cut(&line, ' ');
+    entry.point = Unescape(Cut(&line, ' '));
+    while (!line.empty() && Cut(&line, ' ') != "-") {
     }
-    fields >> entry.type;
-    if (fields >> field) {
-      entry.source = Unescape(field);
-      table.push_back(std::move(entry));
-    }
+    entry.type = Cut(&line, ' ');
+    if (line.empty()) continue;
+    entry.source = Unescape(Cut(&line, ' '));
+    table.push_back(std::move(entry));
   }
   return table;
 }

@@ -11,9 +11,8 @@ namespace {
 constexpr size_t kMaxPath = 4095;
 constexpr uint64_t kMaxOffset = uint64_t{1} << 62;  // beyond any file
 constexpr uint64_t kPageMask = 4095;
-constexpr uint32_t kGroups = 64;
 constexpr uint32_t kAllFlags =
-    PPC_IO_UNMAP | PPC_IO_EVEN_LOCKED | PPC_IO_DRAIN | PPC_IO_MANY | PPC_IO_BURN;
+    PPC_IO_UNMAP | PPC_IO_EVEN_LOCKED | PPC_IO_DRAIN | PPC_IO_MANY | PPC_IO_BURN | PPC_IO_WAITED;
 
 }  // namespace
 
@@ -57,7 +56,7 @@ std::optional<IoRange> CheckIo(const ppc_io& io, FileResolver* files, IoRefusal*
     return std::nullopt;
   };
   *why = IoRefusal::kNone;
-  if (io.group >= kGroups) return refuse(IoRefusal::kGroup);
+  if (io.group >= PPC_MAX_GROUPS) return refuse(IoRefusal::kGroup);
   if ((io.flags & ~kAllFlags) != 0) return refuse(IoRefusal::kFlags);
   if (io.offset > kMaxOffset || io.size > kMaxOffset) return refuse(IoRefusal::kRange);
   IoRange range;

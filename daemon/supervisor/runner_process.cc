@@ -17,6 +17,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/base/files.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
 #include "daemon/wire/exit_codes.h"
@@ -37,14 +38,6 @@ constexpr Millis kExitGrace{1000};
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
-
-void CloseFrom(int first) {
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-#endif
-  const long limit = sysconf(_SC_OPEN_MAX);
-  for (int fd = first; fd < limit; ++fd) close(fd);
-}
 
 // Runs in the child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void RunChild(const char* program, int socket, int cgroup_procs, pid_t parent,

@@ -31,14 +31,16 @@ Json SavedState(const MountInfo& mount, const PolicyChoice& choice) {
 
 }  // namespace
 
-void SavedRegistrations::Save(const Registration& registration) const {
+void SavedRegistrations::Save(const Registration& registration, const std::string& changed) const {
   if (!probe_.IsThere(registration.mount())) return;
   Json state = SavedState(registration.mount(), registration.choice());
-  state["services"] = registration.services().Save();
   if (registration.state() == Registration::State::kFailed) {
     state["failed"] = registration.last_error();
   }
-  if (Status status = state_.Save(registration.mount().path, state); !status) {
+  std::string text = DumpJson(state);
+  text.back() = ',';  // in place of the brace that closes it
+  text += "\"services\":" + registration.services().Save(changed) + "}";
+  if (Status status = state_.Save(registration.mount().path, text); !status) {
     Log(LogLevel::kWarning,
         "state of " + registration.mount().path +
             " is not saved, a restart of ppcd would forget it: " + status.error().message);
@@ -46,7 +48,7 @@ void SavedRegistrations::Save(const Registration& registration) const {
 }
 
 Status SavedRegistrations::Save(const MountInfo& mount, const PolicyChoice& choice) const {
-  return state_.Save(mount.path, SavedState(mount, choice));
+  return state_.Save(mount.path, DumpJson(SavedState(mount, choice)));
 }
 
 std::vector<SavedRegistration> SavedRegistrations::Load() const {

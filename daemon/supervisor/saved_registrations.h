@@ -30,8 +30,9 @@ class SavedRegistrations {
   SavedRegistrations(const StateDir& state, const MountProbe& probe)
       : state_(state), probe_(probe) {}
 
-  // With its services.  Nothing where its mount is gone: the file may be its successor's.
-  void Save(const Registration& registration) const;
+  // With its services, of which only `changed` is not as it was the last time ("": all may be).
+  // Nothing where its mount is gone: the file may be its successor's.
+  void Save(const Registration& registration, const std::string& changed = "") const;
   // One that does not run, and has no services.
   Status Save(const MountInfo& mount, const PolicyChoice& choice) const;
   void Remove(const std::string& path) const { state_.Remove(path); }

@@ -14,7 +14,7 @@ void ServiceEnds::Stop(Registration& registration, const std::string& id, const 
                        std::function<void(Result<Json>)> done) {
   roots_.Unwatch(registration.handle(), id);
   registration.services().Remove(id);
-  saved_.Save(registration);
+  saved_.Save(registration, id);
   registration.Control({{"op", "service_stop"}, {"service_id", id}, {"reason", reason}},
                        std::move(done));
 }
@@ -27,7 +27,7 @@ void ServiceEnds::Fail(Registration& registration, Service& service, int64_t wai
   service.is_ready = service.is_starting = false;
   service.is_failed = true;
   service.start = registration.services().NextStart();
-  saved_.Save(registration);
+  saved_.Save(registration, service.id);
   Json message{{"op", "service_failed"}, {"service_id", service.id}};
   if (wait_s > 0) message["wait_s"] = wait_s;
   registration.Control(message, [this, handle = registration.handle(), id = service.id,

@@ -55,7 +55,7 @@ void ServiceOperations::Ready(const Json& body, const Peer& peer, const Reply& r
           if (service != nullptr) {
             metrics_.NoteReady(ready->mount().path, *service, answer ? *answer : Json::object());
           }
-          saved_.Save(*ready);
+          saved_.Save(*ready, id);
         }
         PassOn(answer, reply);
       });

@@ -89,7 +89,7 @@ void ServiceStarts::Accept(const std::string& handle, const Service& started, co
     known->root_pid = started.root_pid;
     known->pid_start_ns = started.pid_start_ns;
     if (started.root_pid != 0) roots_.Watch(handle, started);
-    saved_.Save(*registration);
+    saved_.Save(*registration, started.id);
   }
   reply(Started(*registration, started, {{"state", "starting"}}));
 }
@@ -129,7 +129,7 @@ void ServiceStarts::Finish(const std::string& handle, const Service& started,
     if (reply) roots_.Unwatch(handle, accepted.id);
     if (reply && accepted.root_pid != 0) roots_.Watch(handle, accepted);
     if (accepted.owner.is_claimed) groups_.Begin();
-    saved_.Save(*registration);
+    saved_.Save(*registration, started.id);
   }
   if (!reply) return;
   reply(Started(*registration, accepted, is_plain ? Json{{"mode", "none"}} : *answer));

@@ -47,15 +47,21 @@ Result<uint32_t> Services::NumberFor(const std::string& id) const {
                              " services already; stop those that have ended"};
   }
   // The smallest free number: numbers stay small, and the first service is 0.
-  for (uint32_t number = 0;; ++number) {
-    const auto has_it = [number](const auto& entry) { return entry.second.number == number; };
-    if (std::none_of(services_.begin(), services_.end(), has_it)) return number;
-  }
+  std::vector<bool> is_taken(services_.size() + 1);
+  for (const auto& [other, service] : services_)
+    if (service.number < is_taken.size()) is_taken[service.number] = true;
+  return static_cast<uint32_t>(std::ranges::find(is_taken, false) - is_taken.begin());
 }
 
-void Services::Put(Service service) { services_[service.id] = std::move(service); }
+void Services::Put(Service service) {
+  entries_.erase(service.id);
+  services_[service.id] = std::move(service);
+}
 
-void Services::Remove(const std::string& id) { services_.erase(id); }
+void Services::Remove(const std::string& id) {
+  entries_.erase(id);
+  services_.erase(id);
+}
 
 Service* Services::Find(const std::string& id) {
   const auto it = services_.find(id);
@@ -143,25 +149,19 @@ Json Services::Describe(const Peer& peer) const {
   return list;
 }
 
-Json Services::Save() const {
-  Json list = Json::array();
-  for (const auto& [id, service] : services_) {
-    // Not saved: the timer that bounds the wait for its next start ends with this process.
-    if (service.is_pending || service.is_failed) continue;
-    list.push_back({{"message", service.message},
-                    {"ready", service.is_ready},
-                    {"pid", service.root_pid},
-                    {"pid_start", service.pid_start_ns},
-                    {"owner",
-                     {{"cgroup", service.owner.cgroup},
-                      {"uid", service.owner.uid},
-                      {"claimed", service.owner.is_claimed},
-                      {"inode", service.owner.group_inode}}}});
-  }
-  return list;
-}
-
 namespace {
+
+std::string EntryOf(const Service& service) {
+  return DumpJson({{"message", service.message},
+                   {"ready", service.is_ready},
+                   {"pid", service.root_pid},
+                   {"pid_start", service.pid_start_ns},
+                   {"owner",
+                    {{"cgroup", service.owner.cgroup},
+                     {"uid", service.owner.uid},
+                     {"claimed", service.owner.is_claimed},
+                     {"inode", service.owner.group_inode}}}});
+}
 
 // The owner, root alone if it cannot be read.
 Owner OwnerIn(const Json& entry) {
@@ -176,6 +176,19 @@ Owner OwnerIn(const Json& entry) {
 }
 
 }  // namespace
+
+std::string Services::Save(const std::string& changed) const {
+  std::string list = "[";
+  for (const auto& [id, service] : services_) {
+    // Not saved: the timer that bounds the wait for its next start ends with this process.
+    if (service.is_pending || service.is_failed) continue;
+    std::string& entry = entries_[id];
+    if (changed.empty() || id == changed || entry.empty()) entry = EntryOf(service);
+    if (list.size() > 1) list += ',';
+    list += entry;
+  }
+  return list + "]";
+}
 
 void Services::Restore(const Json& saved) {
   if (!saved.is_array()) return;

@@ -72,7 +72,8 @@ class Services {
   // Those that peers of the service socket have started and `is_counted` says so.
   std::vector<std::string> Claimed(const std::function<bool(const Owner&)>& is_counted) const;
 
-  Json Save() const;  // for the state file
+  // JSON for the state file; only `changed` is not as it was the last time ("": all may be).
+  std::string Save(const std::string& changed) const;
   void Restore(const Json& saved);
 
  private:
@@ -80,6 +81,7 @@ class Services {
   Service* FindReplica(const std::string& id, const Peer& peer);
 
   std::map<std::string, Service> services_;
+  mutable std::map<std::string, std::string> entries_;  // of the state file, by service
   uint64_t next_start_ = 1;
 };
 

@@ -98,12 +98,12 @@ std::string StateDir::FileOf(const std::string& mount) const {
   return path_ + "/mounts/" + Sha256Hex(mount).substr(0, kNameDigits) + kSuffix;
 }
 
-Status StateDir::Save(const std::string& mount, const Json& state) const {
+Status StateDir::Save(const std::string& mount, const std::string& state) const {
   const std::string file = FileOf(mount);
   const std::string fresh = file + ".new";
   UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd.IsValid()) return PosixError("open " + fresh, errno);
-  const std::string text = DumpJson(state) + "\n";
+  const std::string text = state + "\n";
   if (Status status = WriteAll(fd.Get(), text.data(), text.size()); !status) return status;
   if (rename(fresh.c_str(), file.c_str()) != 0) return PosixError("rename " + fresh, errno);
   return Ok();

@@ -27,7 +27,8 @@ class StateDir {
 
   const std::string& path() const { return path_; }
 
-  Status Save(const std::string& mount, const Json& state) const;
+  // state: JSON.
+  Status Save(const std::string& mount, const std::string& state) const;
   void Remove(const std::string& mount) const;
 
   // Unreadable files are renamed to *.bad, and named in `problems`.

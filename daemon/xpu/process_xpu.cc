@@ -132,7 +132,8 @@ XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
   return finding;
 }
 
-// The end of processes is not reported: a worker that was started anew finds its XPU free.
+// The end of processes is not reported: a worker that was started anew finds its XPU free.  A
+// process that has ended is looked at once: thousands may have been before those that run.
 bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
   std::vector<std::pair<int, uint64_t>> users;
   {
@@ -141,8 +142,14 @@ bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
       if (pid != but_pid && entry.answer.xpu == xpu) users.emplace_back(pid, entry.start_ns);
     }
   }
-  return std::ranges::any_of(
+  const auto alive = std::ranges::find_if(
       users, [&](const auto& user) { return IsSameProcess(roots_, user.first, user.second); });
+  const std::lock_guard lock(mutex_);
+  for (auto ended = users.begin(); ended != alive; ++ended) {
+    const auto entry = entries_.find(ended->first);
+    if (entry != entries_.end() && entry->second.start_ns == ended->second) entries_.erase(entry);
+  }
+  return alive != users.end();
 }
 
 // A process that may only run on one node was put there because its XPU is near: the first of

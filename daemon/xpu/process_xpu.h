@@ -92,8 +92,8 @@ class ProcessXpu {
   const std::vector<int> service_xpus_;
   const Topology* const machine_;
   const VendorXpus* const vendors_;
-  mutable std::mutex mutex_;  // of what follows
-  std::unordered_map<int, Entry> entries_;
+  mutable std::mutex mutex_;                        // of what follows
+  mutable std::unordered_map<int, Entry> entries_;  // of ended ones, too, until they are looked at
   int next_worker_ = 0;
 };
 

@@ -87,10 +87,8 @@ int AskXpuLibrary(const std::string& library) {
   prctl(PR_SET_NAME, "ppc-xpus");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(kLifeSeconds);
-#ifdef SYS_close_range
   // The library is a stranger: of the runner's descriptors it gets the answer's alone.
-  (void)syscall(SYS_close_range, kAnswerFd + 1, ~0U, 0);
-#endif
+  CloseFrom(kAnswerFd + 1);
   const Result<XpuListing> listing = Ask(library);
   Json answer = Json::object();
   if (!listing) {

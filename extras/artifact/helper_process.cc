@@ -16,6 +16,8 @@
 #include <exception>
 #include <string_view>
 
+#include "daemon/base/files.h"
+
 namespace ppc::artifact {
 namespace {
 
@@ -49,7 +51,7 @@ bool ReadLines(std::string_view text, std::vector<std::string>* lines) {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   if (kept != kResult) dup2(kept, kResult);
   // A reader that waits for the end of our output, or for ours, does not wait for this process.
-  syscall(SYS_close_range, kResult + 1, ~0U, 0);
+  CloseFrom(kResult + 1);
   try {
     const std::string text = Packed(body());
     for (size_t sent = 0; sent < text.size();) {

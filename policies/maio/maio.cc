@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "policies/maio/base/config.h"
+#include "policies/maio/follow/native_files.h"
 #include "policies/maio/service.h"
 #include "ppc.hpp"
 
@@ -48,6 +49,7 @@ class Maio : public Policy {
       Log(PPC_LOG_ERROR, "maio: " + error);
       return -1;
     }
+    left_ = std::make_unique<NativeFiles>(context());
     return context()->want(context(), 0, 0);
   }
 
@@ -59,14 +61,20 @@ class Maio : public Policy {
 
   prefetch_ios* Prefetch(const miss_io& miss) override {
     Route(miss);
-    return nullptr;  // Plan() is asked right after
+    Service* const its =
+        miss.service < 0 ? nullptr : ServiceOf(static_cast<uint32_t>(miss.service));
+    if (its == nullptr || !its->has_experts()) return nullptr;  // Plan() is asked right after
+    list_.Clear();
+    its->Prefetch(miss, &list_);
+    return list_.Prefetch();
   }
 
   void Event(const miss_io& event) override { Route(event); }
 
   prefetch_ios* Plan(const ppc_plan_request& request) override {
     list_.Clear();
-    if (Service* its = ServiceOf(request.service)) its->Plan(request, &list_);
+    Service* const its = ServiceOf(request.service);
+    if (its != nullptr) Watch(its, [&] { its->Plan(request, &list_); });
     return list_.Prefetch();
   }
 
@@ -83,7 +91,7 @@ class Maio : public Policy {
         return other != service && (other->IsLoading() || other->mode() == Mode::kRecord);
       });
       const size_t before = list_.size();
-      service->Evict(held, is_contended, &list_);
+      Watch(service.get(), [&] { service->Evict(held, is_contended, &list_); });
       for (size_t i = before; i < list_.size(); i++) list_.ios()[i].service = service->number();
     }
     return list_.Evict();
@@ -119,11 +127,30 @@ class Maio : public Policy {
   // To the service of the process; a stranger's reads change nothing.
   void Route(const miss_io& event) {
     if (event.service < 0) return;
-    Service* its = ServiceOf(static_cast<uint32_t>(event.service));
-    if (its == nullptr) return;
+    Service* const its = ServiceOf(static_cast<uint32_t>(event.service));
+    if (its == nullptr) return LeaveToKernel(event);
     const Mode before = its->mode();
     its->Event(event);
-    if (its->mode() != before) UpdateWant();
+    if (before == Mode::kUse && its->mode() == before) return;  // nearly always
+    if (its->want() != its->told_want()) UpdateWant();
+    if ((its->told_want() & PPC_WANT_MANAGED_RA) == 0) LeaveToKernel(event);
+  }
+
+  // A service that does not load any more wants the kernel's read-ahead at once.
+  template <typename Call>
+  void Watch(const Service* service, Call call) {
+    call();
+    if (service->want() != service->told_want()) UpdateWant();
+  }
+
+  // A miss of a service that does not load.  While others do, read-ahead is off for the whole
+  // directory: the kernel has it back for a file that none of them knows.
+  void LeaveToKernel(const miss_io& event) {
+    const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+    if (!is_miss || (want_ & PPC_WANT_MANAGED_RA) == 0) return;
+    if (event.file_bytes <= context()->window_bytes) return;
+    const auto needs = [&](const auto& other) { return other->LoadsFrom(event.file); };
+    if (std::ranges::none_of(services_, needs)) left_->Leave(event.file);
   }
 
   // One that is idle may begin again.
@@ -173,11 +200,9 @@ class Maio : public Policy {
     });
     std::erase_if(services_, [](auto& s) { return s->IsOver(); });
     Number();
-    uint32_t slot = 0;
-    while (std::any_of(services_.begin(), services_.end(),
-                       [&](auto& s) { return s->slot() == slot; })) {
-      slot++;
-    }
+    std::vector<bool> is_taken(kMaxServices + 1);
+    for (auto& s : services_) is_taken[s->slot()] = true;
+    const auto slot = static_cast<uint32_t>(std::ranges::find(is_taken, false) - is_taken.begin());
     if (slot >= kMaxServices && DropServing()) return Put(std::move(spec));
     if (slot >= kMaxServices) return Error{ENOSPC, "maio: too many services on this mount"};
     services_.push_back(std::make_unique<Service>(
@@ -272,11 +297,12 @@ class Maio : public Policy {
     uint32_t want = 0;
     uint64_t beacon = 0;
     for (auto& service : services_) {
-      want |= service->want();
+      want |= service->TellWant();
       const uint64_t bytes = service->beacon_bytes();
       if (bytes != 0) beacon = beacon == 0 ? bytes : std::min(beacon, bytes);
     }
     if (want == want_ && beacon == beacon_) return;
+    left_->TakeAll();  // another service may load from them
     int rc = context()->want(context(), want, beacon);
     if (rc != 0) Log(PPC_LOG_ERROR, "maio: cannot change events: error " + std::to_string(-rc));
     want_ = want;
@@ -315,6 +341,7 @@ class Maio : public Policy {
   uint32_t ticks_ = 0;
   uint32_t want_ = 0;
   uint64_t beacon_ = 0;
+  std::unique_ptr<NativeFiles> left_;  // of services that do not load
   IoList list_;
   std::string reply_;
 };

@@ -5,6 +5,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -151,6 +152,8 @@ bool Service::MayStartOver() {
 void Service::Follow(Preparation* p) {
   Later later = std::move(p->followed->later);
   is_judged_ = false;
+  has_looked_for_experts_ = false;
+  missed_again_ = 0;
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed));
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
@@ -195,19 +198,20 @@ uint32_t Service::want() const {
       return kUseWant;
     default:
       if (passes_ != nullptr && passes_->is_on()) return PPC_WANT_PROGRESS | PPC_WANT_EVICT;
+      if (has_experts() && experts_->IsOn()) return PPC_WANT_PROGRESS;
       return evict_all_ ? PPC_WANT_EVICT : 0;
   }
 }
 
 uint64_t Service::beacon_bytes() const {
   if (passes_ != nullptr && passes_->is_on()) return kMiB;
+  if (has_experts() && experts_->IsOn()) return kMiB;
   return mode_ == Mode::kUse ? following_->beacon_bytes() : 0;
 }
 
 bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
   // It may compute from its mappings; once it has said ready it does not.
-  const bool computes =
-      mode_ == Mode::kServing && (ready_ns_ == 0 || (passes_ != nullptr && passes_->has_passes()));
+  const bool computes = mode_ == Mode::kServing && (ready_ns_ == 0 || IsSeenToCompute());
   if (computes && following_ != nullptr) return following_->Knows(file);
   if (computes) return recording_ != nullptr && recording_->Knows(file);
   if (follows()) return following_->Holds(file, page, pages);
@@ -215,6 +219,7 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 }
 
 void Service::Event(const miss_io& event) {
+  NoteMissedAgain(event);
   if (run_.is_awaited) {
     // What the process that failed did last may be told late.
     if (event.time_ns < run_.start_ns) return;
@@ -238,7 +243,7 @@ void Service::Event(const miss_io& event) {
 // What a serving service misses may be a load again.
 void Service::Reload(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
-  if (passes_ != nullptr && passes_->has_passes()) return;
+  if (IsSeenToCompute()) return;
   // A service that computes from its mappings misses all the time where memory is short; it would
   // read more if that were taken for a load.
   if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
@@ -276,7 +281,7 @@ void Service::WatchPasses() {
   const bool may_pass = run_.config.prefetch && run_.config.bar &&
                         (run_.context->caps & needed) == needed &&
                         (run_.context->caps & PPC_IS_SAMPLED) == 0;
-  if (!may_pass || following_ == nullptr || !following_->has_model()) return;
+  if (!may_pass || experts_ != nullptr || following_ == nullptr || !following_->has_model()) return;
   if (run_.spec.workers > 1 || run_.spec.nodes > 1) return;
   passes_ = std::make_unique<Passes>(&run_, following_->layout());
 }
@@ -307,6 +312,7 @@ bool Service::Done(const ppc_result& result) {
     passes_->Done(result);
     return true;
   }
+  if (experts_ != nullptr && experts_->Owns(result.cookie)) return true;
   if (result.kind == PPC_LOADED || follows() || evict_all_) following_->Done(result);
   return true;
 }
@@ -322,18 +328,6 @@ void Service::Tick(uint64_t now_ns) {
 bool Service::IsAtEnd() const {
   const LoadEnd& end = mode_ == Mode::kRecord ? follow_end_ : load_end_;
   return end.is_at_end() || following_->IsAtEnd();
-}
-
-// A first start that has read what the headers list computes from it, perhaps; its recording goes
-// on, since what else belongs into the template may come after the model.
-void Service::EndFollowing(uint64_t now_ns) {
-  if (!follow_end_.HasEnded(following_->Activity(), following_->read_bytes(), following_->IsAtEnd(),
-                            now_ns)) {
-    return;
-  }
-  following_->Rest();
-  following_->Pause();
-  has_followed_ = true;
 }
 
 bool Service::HasLoadEnded(uint64_t now_ns) {

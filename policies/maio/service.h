@@ -13,7 +13,8 @@
 // While a start is recorded, a doubtful template or one from headers may be
 // followed beside.  A serving service plans nothing, asks for no positions and
 // drops nothing, but for what `ready` or a stop told it to drop, and while it
-// makes passes over a model larger than its memory (passes/).
+// makes passes over a model larger than its memory (passes/).  With the misses of
+// a mixture of experts it loads whole experts (experts.h).
 #ifndef POLICIES_MAIO_SERVICE_H_
 #define POLICIES_MAIO_SERVICE_H_
 
@@ -27,6 +28,7 @@
 #include "policies/maio/base/config.h"
 #include "policies/maio/base/early_events.h"
 #include "policies/maio/base/run.h"
+#include "policies/maio/experts.h"
 #include "policies/maio/follow/following.h"
 #include "policies/maio/follow/load_end.h"
 #include "policies/maio/follow/look_ups.h"
@@ -67,6 +69,9 @@ class Service {
   nlohmann::json Status() const;
 
   void Event(const miss_io& event);
+  // Its misses are answered by loads of whole experts.
+  bool has_experts() const { return experts_ != nullptr && !is_stopped_ && !evict_all_; }
+  void Prefetch(const miss_io& miss, IoList* out) { experts_->Prefetch(miss, out); }
   void Plan(const ppc_plan_request& request, IoList* out);
   // is_contended: other services wait for room.
   void Evict(const Evictor::Held& held, bool is_contended, IoList* out);
@@ -87,16 +92,24 @@ class Service {
   // Nothing is to come of it, but for another pass.
   bool IsOver() const {
     if (loads() || evict_all_ || run_.is_awaited) return false;
-    if (passes_ != nullptr && passes_->has_passes()) return false;
+    if (IsSeenToCompute()) return false;
     if (mode_ == Mode::kNative) return !is_held_back_ || ready_ns_ != 0;
     return mode_ == Mode::kStopped || ready_ns_ != 0;
   }
   void Stats() const;
   uint32_t want() const;
+  // What it wanted when the runtime was told last.
+  uint32_t told_want() const { return told_want_; }
+  uint32_t TellWant() { return told_want_ = want(); }
   // 0: it does not matter.
   uint64_t beacon_bytes() const;
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
+  // Loads from the file, or records what is read of it.
+  bool LoadsFrom(uint64_t file) const {
+    return (follows() && following_->Knows(file)) ||
+           (mode_ == Mode::kRecord && recording_->Knows(file));
+  }
 
  private:
   using Feedback = std::function<std::string(const ppc_context* context, const ServiceSpec& spec)>;
@@ -121,9 +134,16 @@ class Service {
   void EndLoad(bool is_over);
   bool IsAtEnd() const;
   void EndFollowing(uint64_t now_ns);
+  void StopFollowing();
   bool HasLoadEnded(uint64_t now_ns);
   void Reload(const miss_io& event);
+  // Its misses showed passes or experts: none of them is a load.
+  bool IsSeenToCompute() const {
+    return experts_ != nullptr || (passes_ != nullptr && passes_->has_passes());
+  }
   void WatchPasses();
+  void NoteMissedAgain(const miss_io& event);
+  void FindExperts();
   void Judge(bool is_ready);
   void GiveBack();
   void SayWhenDone(Feedback work);
@@ -153,14 +173,18 @@ class Service {
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; serving: what it left
   std::unique_ptr<Passes> passes_;        // serving, where it may compute from its mappings
+  std::unique_ptr<Experts> experts_;      // the same, of a mixture of experts
   LoadEnd load_end_;                      // of the load that is going on
   LoadEnd follow_end_;                    // of what is followed beside a recording
   bool has_followed_ = false;             // which has ended: the recording goes on alone
   bool evict_all_ = false;                // serving: all that is left goes
+  bool has_looked_for_experts_ = false;
+  uint64_t missed_again_ = 0;  // bytes, since all had been read
   bool is_stopped_ = false;
   bool is_forgiven_ = false;
   bool is_again_ = false;  // reads its model another time, without being told of
-  uint32_t resumes_ = 0;   // so often its recording went on after it had ended by itself
+  uint32_t told_want_ = 0;
+  uint32_t resumes_ = 0;  // so often its recording went on after it had ended by itself
   uint64_t ready_ns_ = 0;
   uint64_t served_miss_ns_ = 0;  // the last while serving, or the end of the load
   uint64_t again_until_ns_ = 0;  // misses are taken for a load again: they followed a rest

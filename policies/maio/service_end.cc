@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a load of a service ends, what is kept of it, and what is told of it, see service.h.
+// How a load of a service ends, what is kept of it, what comes after it, and what is told of it,
+// see service.h.
 #include <malloc.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/service.h"
+#include "policies/maio/synth/mount_source.h"
 #include "policies/maio/template/template_feedback.h"
 
 namespace ppc::maio {
@@ -54,6 +57,22 @@ Json Service::Ready() {
   return status;
 }
 
+// A first start that has read what the headers list computes from it, perhaps; its recording goes
+// on, since what else belongs into the template may come after the model.
+void Service::EndFollowing(uint64_t now_ns) {
+  if (!follow_end_.HasEnded(following_->Activity(), following_->read_bytes(), following_->IsAtEnd(),
+                            now_ns)) {
+    return;
+  }
+  StopFollowing();
+}
+
+void Service::StopFollowing() {
+  following_->Rest();
+  following_->Pause();
+  has_followed_ = true;
+}
+
 Json Service::Stop() {
   const bool followed = follows();
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
@@ -61,6 +80,7 @@ Json Service::Stop() {
   if (following_ != nullptr) following_->End();
   look_ups_.End();
   passes_.reset();
+  experts_.reset();
   evict_all_ = run_.is_awaited && followed && run_.config.bar;
   if (evict_all_) following_->KeepFound();
   run_.is_awaited = false;
@@ -69,6 +89,36 @@ Json Service::Stop() {
   is_stopped_ = true;
   GiveBack();
   return status;
+}
+
+// A model that does not fit is computed from when more of it is missed than a load had left.
+void Service::NoteMissedAgain(const miss_io& event) {
+  const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  if (!is_miss || has_looked_for_experts_ || following_ == nullptr || !following_->constrained() ||
+      !following_->HasReadAll())
+    return;
+  missed_again_ += std::max(event.size, run_.context->window_bytes);
+  if (missed_again_ > following_->layout().bytes() / 20 + kSubstantialBytes) FindExperts();
+}
+
+// Those of one process: each of several may need slices of experts.
+void Service::FindExperts() {
+  has_looked_for_experts_ = true;
+  if (!run_.config.prefetch || run_.spec.workers > 1 || run_.spec.nodes > 1) return;
+  auto pieces = std::make_shared<std::vector<Experts::Piece>>();
+  const auto find = [context = run_.context, pieces,
+                     files = Experts::FilesOf(following_->layout())] {
+    MountSource source(context);
+    *pieces = Experts::Find(&source, files);
+  };
+  background_(find, [this, pieces, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired() || pieces->empty()) return;
+    experts_ = std::make_unique<Experts>(&run_, std::move(*pieces));
+    // A token goes through the layers in order, which looks like a pass, and needs little of each.
+    passes_.reset();
+    if (follows() && mode_ == Mode::kRecord) StopFollowing();
+    if (mode_ == Mode::kUse) EndLoad(following_->IsAtEnd());
+  });
 }
 
 // After a stop the tables go when the last drop is done.
@@ -177,6 +227,7 @@ Json Service::Status() const {
   json["synthesized_files"] = synthesized_files_;
   following_->Describe(&json);
   if (passes_ != nullptr) passes_->Describe(&json);
+  if (experts_ != nullptr) experts_->Describe(&json);
   return json;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The interface headers as C++20, and what must agree between them.
 #include <gtest/gtest.h>
 

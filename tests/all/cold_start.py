@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from bench.demo import host, slowdisk
+from bench.demo import host, private_ppcd, slowdisk
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BUILD = os.path.join(TOP, "build")
@@ -36,8 +36,8 @@ class Service:
 
     def __init__(self, folder, device, service_id, work):
         self.folder, self.device, self.id = folder, device, service_id
-        self.environment = ENVIRONMENT | {"PPC_SOCKET": os.path.join(work, "ppcd.sock"),
-                                          "PPC_TEMPLATE_DIR": os.path.join(work, "templates")}
+        self.ppcd = private_ppcd.Ppcd(work, BUILD, error=SystemExit)
+        self.environment = self.ppcd.environment
         self.work = work
         self.stored_ns = 0
 
@@ -52,28 +52,13 @@ class Service:
 
     @contextlib.contextmanager
     def registered(self):
-        with open(os.path.join(self.work, "ppcd.log"), "wb") as log, \
-                subprocess.Popen(["ppcd", "--state-dir", self.work], env=self.environment, stdout=log,
-                                 stderr=log) as ppcd:
-            try:
-                deadline = time.monotonic() + 20
-                while subprocess.run(["ppcctl", "list"], env=self.environment, capture_output=True,
-                                     check=False).returncode:
-                    if time.monotonic() > deadline or ppcd.poll() is not None:
-                        raise SystemExit(f"{self.id}: ppcd does not answer")
-                    time.sleep(0.1)
-                # A start without a service stays native.
-                subprocess.run(["ppcctl", "reg_policy", "--backend", "observer", self.folder, "maio",
-                                json.dumps({"runtime": {"auto_service": False}})], env=self.environment, check=True,
-                               stdout=subprocess.DEVNULL)
-                yield
-            finally:
-                ppcd.terminate()
+        with self.ppcd as ppcd:
+            # A start without a service stays native.
+            ppcd.register(self.folder, "maio", {"runtime": {"auto_service": False}})
+            yield
 
     def status(self):
-        text = subprocess.run(["ppcctl", "status", "--json", self.folder], env=self.environment, check=True,
-                              stdout=subprocess.PIPE, text=True).stdout
-        return json.loads(text)["mounts"][0]["runner"]["stats"]
+        return self.ppcd.status_of(self.folder)["mounts"][0]["runner"]["stats"]
 
     def record(self, command, most=4):
         """What it printed.  One that began before all files were listed, or lost events, is recorded once more."""
@@ -92,9 +77,7 @@ class Service:
                 raise SystemExit(f"{self.id}: no template was stored; see {self.work}/ppcd.log")
             time.sleep(0.2)
         self.stored_ns = os.stat(path).st_mtime_ns
-        text = subprocess.run(["ppcctl", "template", "show", "--json", path], env=self.environment, check=True,
-                              stdout=subprocess.PIPE, text=True).stdout
-        return json.loads(text)
+        return json.loads(self.ppcd.ctl("template", "show", "--json", path))
 
 
 def make_image(source, image, megabytes, *options):

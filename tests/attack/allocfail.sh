@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: each allocation of each operation fails once: success or ENOMEM, right bytes, nothing
 # leaked.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 [[ -e /proc/self/fail-nth ]] || skip "this kernel has no fault injection"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a thousand mounts, each used once and unmounted, leave nothing behind.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 mkdir -p "$MNT"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a million calls on the device, shaped and wild, while files are used and the consumer
 # page is written over: only documented answers, only right bytes.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 mkdir -p "$BASE/dir"

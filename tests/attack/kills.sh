@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a consumer killed a thousand times under load: native at once, no byte wrong.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 for i in 0 1 2 3; do must ppc-attack make path="$BASE/a$i" bytes=4M; done

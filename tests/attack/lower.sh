@@ -3,7 +3,6 @@
 # Description: a disk below that fails, fails now and then, is slow, and is taken away: right bytes or the
 # lower file system's errno, by read, by mapping and by LOAD; unmounting works all the time.
 # usage: lower.sh [rounds=N]; the disk is /dev/disk1, unformatted
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 rounds=6

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: mounts with valid, invalid and huge options and paths: only documented answers.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 mkdir -p "$MNT"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: readers in a memory cgroup that is too small, on a machine that runs out of memory again
 # and again, with a consumer that loads and evicts: only right bytes.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 for i in 0 1; do must ppc-attack make path="$BASE/a$i" bytes=64M; done

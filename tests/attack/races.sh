@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: mounting, unmounting and unloading against opening, faulting, loading, evicting and
 # changes of the files below.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 mkdir -p "$MNT"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: an event storm with a reader that does not consume: no task waits, nothing is wrong, each
 # event is in a ring or counted as dropped; and its lease runs out.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"
 
 for i in 0 1 2 3 4 5 6 7; do must ppc-attack make path="$BASE/a$i" bytes=2M; done

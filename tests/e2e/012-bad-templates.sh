@@ -3,9 +3,7 @@
 # Description: a truncated or corrupted template is said so and recorded anew, the load is right.
 # natively by default
 . "$(dirname "$0")/lib.sh"
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 drop_caches
 eq "$(ppcctl run --id svc-tmpl --xpu 0,1 "$MNT" -- bash -c \
   "loadmodel --workers 2 $MNT | grep -o '\"checksum\":\"[0-9a-f]*\"' | head -n 1")" \

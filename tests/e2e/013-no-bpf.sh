@@ -6,12 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 
-# with LAUNCHER...: a ppcd that was started by it; stopped again with stop_daemon.
-with() {
-  "$@" ppcd --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
-  DAEMON=$!
-  within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
-}
 no_ring() { [[ -z $(bpf_of "$(runner_pid)" map) ]]; }
 # falls_back TEXT: the observer is refused with TEXT; auto polls, and loads are right.
 falls_back() {
@@ -38,7 +32,7 @@ stop_daemon
 # Capabilities that are missing; the policy is root's and nothing else is.
 for missing in bpf perfmon; do
   # CAP_SYS_ADMIN stands for either.
-  with setpriv --bounding-set="-$missing,-sys_admin" --inh-caps="-$missing,-sys_admin"
+  start_daemon setpriv --bounding-set="-$missing,-sys_admin" --inh-caps="-$missing,-sys_admin"
   falls_back "give it CAP_BPF"
 done
 # loads_ahead: the observer serves, with right bytes.
@@ -50,14 +44,14 @@ loads_ahead() {
   must ppcctl rm_policy "$MODEL"
   stop_daemon
 }
-with setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin
+start_daemon setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin
 loads_ahead
 
 # A filter of system calls.
-with python3 "$here/denied.py" bpf
+start_daemon python3 "$here/denied.py" bpf
 falls_back "seccomp profile that allows bpf"
 # io_uring is nothing that we use.
-with python3 "$here/denied.py" io_uring_setup io_uring_enter io_uring_register
+start_daemon python3 "$here/denied.py" io_uring_setup io_uring_enter io_uring_register
 loads_ahead
 
 # A kernel that does not describe its types, wherever libbpf looks.
@@ -67,5 +61,5 @@ hide='for place in /sys/kernel/btf /boot /lib/modules /usr/lib/debug; do
   [[ ! -d $place ]] || mount --bind "$0" "$place"
 done
 exec "$@"'
-with unshare --mount bash -c "$hide" "$WORK/empty"
+start_daemon unshare --mount bash -c "$hide" "$WORK/empty"
 falls_back "CONFIG_DEBUG_INFO_BTF"

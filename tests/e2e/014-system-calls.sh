@@ -26,15 +26,14 @@ refuse 125 "$refused" run --policy "$BAD/libppc_misbehave.so" --config "$asks"
 
 # serves LAUNCHER...: a ppcd that was started by it gives the policy what it asks for.
 serves() {
-  "$@" --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
-  DAEMON=$!
-  within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
+  start_daemon "$@"
   must ppcctl reg_policy "$MNT" "$BAD/libppc_misbehave.so" "$asks"
   must ppcctl rm_policy "$MNT"
   stop_daemon
 }
 : >"$WORK/ppcd.log"
-serves ppcd --no-syscall-filter
+# shellcheck disable=SC2016  # for the inner shell
+serves sh -c 'shift && exec ppcd --no-syscall-filter "$@"' sh
 ! grep "$unfiltered" "$WORK/ppcd.log" || fail "it warns of what was asked for"
-serves python3 "$(dirname "$0")/denied.py" seccomp ppcd
+serves python3 "$(dirname "$0")/denied.py" seccomp
 eq "$(grep -c "$unfiltered" "$WORK/ppcd.log")" 1 "lines that say so"

@@ -3,9 +3,7 @@
 # Description: kill -STOP of the runner in the middle of a load.
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
-start_daemon
-serve
-register "$MNT" readahead
+start_with readahead
 file=$(find "$MNT" -name '*.safetensors' | sort | tail -n 1)
 start_load "$MNT"
 exec 5<"$file"  # closed by cleanup

@@ -5,9 +5,7 @@
 # natively by default
 . "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 drop_caches
 start_service svc-stop 2
 eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum while recording"

@@ -4,9 +4,7 @@
 # natively by default
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
-start_daemon
-serve
-register "$MNT" readahead
+start_with readahead
 start_load "$MNT"
 for policy in eager null maio readahead; do
   must ppcctl rm_policy "$MNT"

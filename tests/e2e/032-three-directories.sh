@@ -34,7 +34,6 @@ kept() {
   echo "$sum"
 }
 # What was loaded, by the runner's word: somebody may drop the machine's caches meanwhile.
-loaded() { runner_field '["loader"]["loaded"]' "$1"; }
 all_of() { (($(loaded "$1") >= 95 << 20)); }
 most=0
 watch_sum() {

@@ -19,7 +19,6 @@ exec 5<"$MNT/file" # closed by cleanup
 } | sha256sum >"$WORK/read"
 eq "$(cat "$WORK/read")" "$old" "what the open file gave"
 exec 5<&-
-loaded() { runner_field '["loader"]["loaded"]'; }
 paced=$(dirname "$0")/paced.py
 # shellcheck disable=SC2094  # both read it
 read_slowly() { "$paced" "$MNT/file" <"$MNT/file"; }

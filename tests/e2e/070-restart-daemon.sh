@@ -3,18 +3,11 @@
 # Description: ppcd is killed and started again in the middle of a load.
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 must ppcctl service start --id svc-one --xpu 0,1 "$MNT"
 start_load "$MNT"
-runner=$(runner_pid)
-kill -9 "$DAEMON"
-wait "$DAEMON"
-within 20 kernel_state_is native || fail "kernel's state is $(kernel_state)"
-within 20 is_dead "$runner" || fail "the runner outlived its supervisor"
-start_daemon
-within 20 state_is running || fail "not adopted: $(ppcctl status)"
+is_native() { within 20 kernel_state_is native || fail "kernel's state is $(kernel_state)"; }
+restart_daemon is_native
 eq "$(status_field '["services"][0]["service_id"]')" svc-one "service"
 finish_load
 must ppcctl service ready --id svc-one "$MNT"

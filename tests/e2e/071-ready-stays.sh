@@ -4,9 +4,7 @@
 # runner, and then ppcd, is killed and started again: nothing of it is evicted or loaded.
 # natively by default
 . "$(dirname "$0")/lib.sh"
-start_daemon
-serve
-register "$MNT" maio '{"at_ready": "all"}'
+start_with maio '{"at_ready": "all"}'
 must ppcctl service start --id svc-one --workers 1 "$MNT"
 drop_caches # what others had cached stays
 reference=$(checksum_of "$MNT")
@@ -28,10 +26,7 @@ within 10 is_restarted "$runner" || fail "the runner was not restarted"
 is_told() { status_field '["services"][0]["service_id"]' 2>/dev/null | grep -q svc-one; }
 within 10 is_told || fail "the service is not listed"
 is_serving "the runner's death"
-kill -9 "$DAEMON"
-wait "$DAEMON"
-start_daemon
-within 20 state_is running || fail "not adopted: $(ppcctl status)"
+restart_daemon
 within 10 is_told || fail "the service is not listed"
 is_serving "ppcd's death"
 must ppcctl service stop --id svc-one "$MNT"

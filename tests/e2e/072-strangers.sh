@@ -6,9 +6,7 @@
 # natively by default
 . "$(dirname "$0")/lib.sh"
 reference=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio '{"at_ready": "keep"}'
+start_with maio '{"at_ready": "keep"}'
 mkfifo "$WORK/go"
 shards() { find "$MNT/" -name '*.safetensors' | sort -r; }
 

@@ -5,9 +5,7 @@
 # natively by default
 . "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 # The recording notes what the workers take for themselves.
 limit_group 45 2
 drop_caches
@@ -48,15 +46,6 @@ kill_runner() {
   must kill -9 "$runner"
   within 20 is_restarted "$runner" || fail "no restart: $(ppcctl status)"
 }
-kill_daemon() {
-  local runner
-  runner=$(runner_pid)
-  kill -9 "$DAEMON"
-  wait "$DAEMON"
-  within 5 is_dead "$runner" || fail "the runner outlived its supervisor"
-  start_daemon
-  within 20 state_is running || fail "not adopted: $(ppcctl status)"
-}
 
 # Of a disturbed load.
 check() {
@@ -73,7 +62,7 @@ for percent in 10 50 90; do
   check "the runner killed at $percent%"
 done
 : >"$WORK/ppcd.log"
-load_and 50 kill_daemon
+load_and 50 restart_daemon
 said+=" ppcd=$counted"
 check "ppcd killed"
 echo "# counted: percent of the model from the disk: $said"

@@ -4,9 +4,7 @@
 # natively by default
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 load="loadmodel --workers 2 --tp 2 $MNT | grep -o '\"checksum\":\"[0-9a-f]*\"' | head -n 1"
 run() { ppcctl run --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT" -- bash -c "$load"; }
 drop_caches

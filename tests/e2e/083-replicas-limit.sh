@@ -6,11 +6,9 @@
 # natively by default
 . "$(dirname "$0")/maio.sh"
 STAGING_MIB=1
-trap 'cleanup; rmdir "$GROUP"/* "$GROUP" 2>/dev/null' EXIT
+trap 'cleanup; remove_groups "$GROUP"/* "$GROUP"' EXIT
 wanted=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 is_v1 || echo +memory >"$GROUP/cgroup.subtree_control"
 mkdir "$GROUP/first" "$GROUP/second"
 

@@ -14,7 +14,6 @@ for name in sorted(glob.glob(sys.argv[1] + "/*.safetensors")):
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
         sum(pages[::4096])
 EOF
-loaded() { runner_field '["loader"]["loaded"]'; }
 # start NAME: a cold start; sets AHEAD, percent of the model that was loaded for it.
 start() {
   local before

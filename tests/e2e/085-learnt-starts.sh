@@ -18,7 +18,6 @@ for name in sorted(glob.glob(sys.argv[1] + "/*.safetensors")):
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
         sum(pages[::4096])
 EOF
-loaded() { runner_field '["loader"]["loaded"]'; }
 learnt() { runner_field "[\"learnt_starts\"][\"$1\"]"; }
 is_learnt() { [[ $(learnt "$1") == "$2" ]]; }
 load() { /usr/bin/python3 "$WORK/load.py" "$MNT" "$@"; }

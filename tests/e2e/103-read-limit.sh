@@ -2,23 +2,12 @@
 # Description: loads for a service keep to io.max of its cgroup, although the runner submits them;
 # explain-pid tells the worker that a process is taken for.
 . "$(dirname "$0")/lib.sh"
-group=/sys/fs/cgroup/ppc-read-limit
-limit=$((4 << 20))
-echo "+memory +io" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
-mkdir -p "$group"
-trap 'cleanup; rmdir "$group" 2>/dev/null' EXIT
-[[ -f $group/io.max ]] || skip "no io controller"
-mkdir -p "$FAST/one"
-dd if=/dev/urandom of="$FAST/one/file" bs=1M count=64 status=none
-sync
-device=$(findmnt -no MAJ:MIN -T "$FAST/one" | tr -d ' ')
-echo "$device rbps=$limit" >"$group/io.max" || skip "io.max of $device cannot be set"
+limit_reads ppc-read-limit $((4 << 20)) one
 start_daemon
 serve "$FAST/one"
 drop_caches
 register "$MNT" eager
 must ppcctl service start --id svc-limited --cgroup "$group" --workers 2 "$MNT"
-loaded() { runner_field '["loader"]["loaded"]'; }
 begun=$(date +%s%N)
 PPC_WORKER=1 bash -c "echo \$\$ >$group/cgroup.procs && head -c 4096 $MNT/file >/dev/null && sleep 60" &
 reader=$!

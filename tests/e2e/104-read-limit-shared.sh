@@ -2,19 +2,7 @@
 # Description: two directories whose services are below one io.max: their runners together keep to it,
 # and each has a part.
 . "$(dirname "$0")/lib.sh"
-group=/sys/fs/cgroup/ppc-read-limit-shared
-limit=$((4 << 20))
-echo "+memory +io" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
-mkdir -p "$group"
-trap 'cleanup; rmdir "$group" 2>/dev/null' EXIT
-[[ -f $group/io.max ]] || skip "no io controller"
-for name in one two; do
-  mkdir -p "$FAST/$name"
-  dd if=/dev/urandom of="$FAST/$name/file" bs=1M count=64 status=none
-done
-sync
-device=$(findmnt -no MAJ:MIN -T "$FAST/one" | tr -d ' ')
-echo "$device rbps=$limit" >"$group/io.max" || skip "io.max of $device cannot be set"
+limit_reads ppc-read-limit-shared $((4 << 20)) one two
 start_daemon
 serve "$FAST/one"
 serve "$FAST/two" MNT2
@@ -23,7 +11,6 @@ for mount in "$MNT" "$MNT2"; do
   register "$mount" eager
   must ppcctl service start --id "svc-$(basename "$mount")" --cgroup "$group" "$mount"
 done
-loaded() { runner_field '["loader"]["loaded"]' "$1"; }
 sum() { echo $(($(loaded "$MNT") + $(loaded "$MNT2"))); }
 begun=$(date +%s%N)
 for mount in "$MNT" "$MNT2"; do

@@ -5,9 +5,7 @@
 # needs module: its bounds have not been met with the observer yet
 . "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 
 # Recording.
 drop_caches

@@ -15,7 +15,6 @@ warm() {
     head -c $(($(stat -c %s "$shard") / 2)) "$shard" >/dev/null
   done
 }
-own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
 # Same bytes, another file.
 replace_a_shard() {
   local shard
@@ -33,11 +32,7 @@ die_half_way() {
   return 0
 }
 
-start_daemon
-serve_scaled
-register "$MNT" maio
-for workers in 2 4; do record svc-w$workers $workers; done
-know 2 --shuffle 7
+begin
 if is_all; then
   for workers in 1 8; do record svc-w$workers $workers; done
   know 2 --ranks 1,0

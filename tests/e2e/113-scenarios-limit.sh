@@ -8,13 +8,7 @@
 kept="max<=30 oom<=0 steal<=5"
 once="disk<=115 refault<=5 $kept"
 
-own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
-
-start_daemon
-serve_scaled
-register "$MNT" maio
-for workers in 2 4; do record svc-w$workers $workers; done
-know 2 --shuffle 7
+begin
 if is_all; then
   know 2 --ranks 1,0
   know 2 --passes 2

@@ -8,7 +8,7 @@ LARGE=$FAST/deepseek-r1
 
 # The layout is at its true size; the bytes are holes.
 must mkmodel --model deepseek-r1 --scale 1 --sparse --quiet --out "$LARGE"
-trap 'cleanup; rm -rf "$LARGE"; rmdir "$GROUP" 2>/dev/null' EXIT
+trap 'cleanup; rm -rf "$LARGE"; remove_groups "$GROUP"' EXIT
 start_daemon
 # Before anybody looks on: what reads a model there is taken for a service.
 must ppcctl template synth --tp 16 --id svc-large --root "$LARGE" "$LARGE"
@@ -22,8 +22,8 @@ start_with() {
   register "$MNT" maio
   before=$(memory_of RssAnon)
   start_service "$2" 16
-  loaded() { (($(group_stat file) > 64 << 20)); }
-  within 120 loaded || fail "$1: nothing is loaded ahead: $(ppcctl status --json "$MNT")"
+  is_loaded() { (($(group_stat file) > 64 << 20)); }
+  within 120 is_loaded || fail "$1: nothing is loaded ahead: $(ppcctl status --json "$MNT")"
   in_group head -c 64M "$MNT"/model-00001-of-*.safetensors >/dev/null || fail "the model is not readable"
   settled() { during=$(memory_of RssAnon) && ((during <= 10240)); }
   within 20 settled || fail "$1: the runner has $during KiB of memory of its own, want at most 10240"

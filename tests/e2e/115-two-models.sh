@@ -6,7 +6,7 @@
 . "$(dirname "$0")/maio.sh"
 STAGING_MIB=1
 BASE=$(dirname "$MODEL")
-trap 'cleanup; rmdir "$GROUP"/* "$GROUP" 2>/dev/null' EXIT
+trap 'cleanup; remove_groups "$GROUP"/* "$GROUP"' EXIT
 [[ -d $BASE/other ]] || must cp -r "$MODEL" "$BASE/other"
 reference_checksum >/dev/null
 start_daemon

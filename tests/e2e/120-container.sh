@@ -39,9 +39,7 @@ load() {
   eq "$(checksum_in "$report")" "$wanted" "checksum in the container"
 }
 mounts=$(cat /proc/self/mountinfo)
-start_daemon
-serve
-register "$MNT" maio '{"prefetch":false}'
+start_with maio '{"prefetch":false}'
 drop_caches
 start_service svc-box 2
 load

@@ -9,11 +9,9 @@ command -v setpriv >/dev/null || skip "no setpriv"
 USER1=61001 USER2=61002
 POD_A=$GROUPS_DIR/ppc-pod-a.$$ POD_B=$GROUPS_DIR/ppc-pod-b.$$ HOME2=$GROUPS_DIR/ppc-user.$$
 mkdir -p "$POD_A" "$POD_B" "$HOME2"
-trap 'cleanup; rmdir "$GROUP" "$POD_A" "$POD_B" "$HOME2" 2>/dev/null' EXIT
+trap 'xargs -r kill <"$POD_A/cgroup.procs"; cleanup; remove_groups "$GROUP" "$POD_A" "$POD_B" "$HOME2"' EXIT
 chmod 711 "$WORK"
-start_daemon
-serve
-register "$MNT" maio
+start_with maio
 runner=$(runner_pid)
 SERVICE_SOCKET=$WORK/service/ppcd.sock
 eq "$(stat -c %a "$PPC_SOCKET" "$SERVICE_SOCKET" | xargs)" "600 666" "modes of the sockets"

@@ -4,7 +4,6 @@
 # stands, clears it; a healthy machine has none.
 # needs observer
 . "$(dirname "$0")/maio.sh"
-# shellcheck source=tests/e2e/doctor.sh
 . "$(dirname "$0")/doctor.sh"
 
 # holds CODE PROGRAM: a fault that lasts as long as a process does.

@@ -4,13 +4,16 @@
 # needs observer
 . "$(dirname "$0")/maio.sh"
 
+# Neighbours of the machine have no part in what is measured, least of all between the stopwatch's end and `ready`.
+before_others=(nice -n -15)
+if chrt -r 1 true 2>/dev/null; then before_others=(chrt -r 1); fi
 # start NAME OPTIONS...: a cold start of the model with a report; the loader's own is in $WORK/NAME.own.
 start() {
   local name=$1
   shift
   drop_caches
   must_run "$name" ppcctl run "$MNT" --id "svc-$name" --report "$WORK/$name.json" -- \
-    loadmodel --ready-cmd 'ppcctl service ready' "$@" "$MNT"
+    "${before_others[@]}" loadmodel --ready-cmd 'ppcctl service ready' "$@" "$MNT"
 }
 must_run() { "${@:2}" >"$WORK/$1.own" 2>"$WORK/$1.err" || fail "$1: $(cat "$WORK/$1.err" "$WORK/$1.own")"; }
 # agrees NAME LIMIT: the parts add up, each is the stopwatch's within a tenth of the whole or 0.3 s, and
@@ -31,9 +34,10 @@ bad = [f"{key}: {parts[key]:.2f}, stopwatch {value:.2f}" for key, value in wante
 rest = parts["total_s"] - sum(parts[k] for k in ("init_s", "disk_s", "user_s", "kernel_s", "no_cpu_s", "device_s"))
 if abs(rest - parts["unexplained_s"]) > 1e-6:
     bad.append(f"{rest:.2f} s are in no part, {parts['unexplained_s']:.2f} s said to be")
-# Of one thread: neither too little nor too much.
-for key in ("unexplained_s", "overlap_s"):
-    if parts[key] > 0.05 * parts["total_s"]:
+# Of one thread: neither too little nor too much, but for what lies outside of the stopwatch.
+outside = max(0, parts["total_s"] - own["startup_s"])
+for key, beyond in (("unexplained_s", outside), ("overlap_s", 0)):
+    if parts[key] > 0.05 * parts["total_s"] + beyond:
         bad.append(f"{key}: {parts[key]:.2f} of {parts['total_s']:.2f}")
 if not parts["is_ready"]:
     bad.append("not seen to be ready")
@@ -46,9 +50,7 @@ PY
   echo "$said"
 }
 
-start_daemon
-serve
-register "$MNT" maio '{"record": "never"}'
+start_with maio '{"record": "never"}'
 start disk --workers 1
 agrees disk disk
 start device --workers 1 --device-mbps 20
@@ -85,10 +87,7 @@ loadmodel --workers 1 --ready-cmd "ppcctl service ready '$MNT' --id svc-live" "$
 must ppcctl report "$MNT" --id svc-live --out "$WORK/live.json"
 has "$(cat "$WORK/live.json")" '"is_ready": true'
 
-# The other three limits, by a loader whose own work or the kernel's is what takes longest; neighbours of the
-# machine have no part in it.
-before_others=(nice -n -15)
-if chrt -r 1 true 2>/dev/null; then before_others=(chrt -r 1); fi
+# The other three limits, by a loader whose own work or the kernel's is what takes longest.
 # toil NAME LIMIT SECONDS BEFORE...: a cold start of a loader that works so long for each model.
 toil() {
   drop_caches

@@ -5,7 +5,6 @@
 # needs observer
 [[ -n ${PPC_E2E_APART:-} ]] || PPC_E2E_APART=1 exec unshare --mount --propagation private bash "$0"
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/e2e/doctor.sh
 . "$(dirname "$0")/doctor.sh"
 [[ ! -e /sys/module/ppc ]] || skip "the module is loaded: its devices and mounts are others'"
 [[ -d /sys/kernel/security && -d /sys/kernel/btf ]] || skip "this kernel has no place for lockdown or for BTF"

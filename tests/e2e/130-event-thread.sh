@@ -7,9 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || skip "strace is not installed"
 reference=$(reference_checksum)
-start_daemon
-serve
-register "$MNT" maio '{"at_ready": "keep"}'
+start_with maio '{"at_ready": "keep"}'
 service() {
   drop_caches
   "$@"

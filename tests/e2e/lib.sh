@@ -18,7 +18,6 @@ export PPC_SOCKET=$WORK/ppcd.sock
 export PPC_TEMPLATE_DIR=$WORK/templates
 DAEMON=''
 
-# shellcheck source=tests/lib/check.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/check.sh"
 fail() {
   echo "FAIL: $*"
@@ -59,8 +58,9 @@ trap cleanup EXIT
 
 drop_caches() { echo 3 >/proc/sys/vm/drop_caches; }
 
+# start_daemon [LAUNCHER...]: stopped again with stop_daemon.
 start_daemon() {
-  ppcd --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
+  "$@" ppcd --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
   DAEMON=$!
   within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
 }
@@ -68,6 +68,18 @@ stop_daemon() {
   kill "$DAEMON"
   wait "$DAEMON" || fail "ppcd ended with status $?"
   DAEMON=''
+}
+
+# restart_daemon: killed, and its runner with it; the next one takes up what was registered.
+restart_daemon() {
+  local runner
+  runner=$(runner_pid)
+  kill -9 "$DAEMON"
+  wait "$DAEMON"
+  within 20 is_dead "$runner" || fail "the runner outlived its supervisor"
+  "${@:-true}"
+  start_daemon
+  within 20 state_is running || fail "not adopted: $(ppcctl status)"
 }
 
 # serve [BASE [NAME]]: MNT (or NAME) becomes what shows BASE to the backend: a ppc mount of it, or the
@@ -124,6 +136,12 @@ reg_policy() {
   ppcctl reg_policy "${backend[@]}" "$@"
 }
 register() { must reg_policy "$@"; }
+# start_with POLICY [CONFIG]: a daemon, and the policy on what $MNT shows.
+start_with() {
+  start_daemon
+  serve
+  register "$MNT" "$@"
+}
 
 # status_field FIELD [MNT]: of `ppcctl status --json`, by a jq-like path in Python.
 status_field() {
@@ -140,6 +158,8 @@ runner_field() {
   done
   fail "the runner does not tell $1"
 }
+# loaded [MNT]: bytes that its runner has loaded.
+loaded() { runner_field '["loader"]["loaded"]' "${1:-$MNT}"; }
 state() { ppcctl list | awk -v mount="${1:-$MNT}" '$1 == mount {print $3}'; }
 state_is() { [[ $(state "${2:-$MNT}") == "$1" ]]; }
 runner_pid() { pgrep -P "${DAEMON:-0}" -x ppc-runner | head -n 1; }
@@ -266,4 +286,22 @@ for shard in glob.glob(sys.argv[1] + "/*.safetensors"):
         pages -= set(range(read["offset"] // 4096, (read["offset"] + read["size"] + 4095) // 4096))
     lacking += 4096 * len(pages)
 print(lacking)' "$MODEL"
+}
+
+# limit_reads GROUP RATE NAME...: a group whose processes read so many bytes a second, and directories of a file of
+# 64 MiB each below $FAST; sets device.
+limit_reads() {
+  local name
+  group=/sys/fs/cgroup/$1 limit=$2
+  echo "+memory +io" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
+  mkdir -p "$group"
+  trap 'cleanup; rmdir "$group" 2>/dev/null' EXIT
+  [[ -f $group/io.max ]] || skip "no io controller"
+  for name in "${@:3}"; do
+    mkdir -p "$FAST/$name"
+    dd if=/dev/urandom of="$FAST/$name/file" bs=1M count=64 status=none
+  done
+  sync
+  device=$(findmnt -no MAJ:MIN -T "$FAST/$3" | tr -d ' ')
+  echo "$device rbps=$limit" >"$group/io.max" || skip "io.max of $device cannot be set"
 }

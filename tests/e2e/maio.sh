@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by tests of services: one in a memory cgroup of its own, and what its loads cost.
-# shellcheck source=tests/e2e/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # In whichever hierarchy has the memory controller; the first version counts hits of the limit, but
@@ -15,12 +14,29 @@ is_v1() { [[ $LIMIT == memory.limit_in_bytes ]]; }
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
 mkdir -p "$GROUP"
 [[ -f $GROUP/$LIMIT ]] || skip "no memory controller"
-trap 'cleanup; rmdir "$GROUP" 2>/dev/null' EXIT
+# The last processes of a group leave it a little after they were killed.
+remove_groups() {
+  for _ in {1..40}; do
+    rmdir "$@" 2>/dev/null
+    [[ -z $(find "$@" -maxdepth 0 -type d 2>/dev/null) ]] && return
+    sleep 0.05
+  done
+}
+trap 'cleanup; remove_groups "$GROUP"' EXIT
 
 disk=$(basename "$(readlink -f "/sys/dev/block/$(mountpoint -d "$(stat -c %m "$MODEL")")")")
 sectors() { awk '{print $3}' "/sys/class/block/$disk/stat"; }
 model_bytes=$(du -cb "$MODEL"/*.safetensors | awk 'END {print $1}')
 stat_of() { runner_field "[\"stats\"][\"$1\"]"; }
+# Burn groups are the service's children on v1, and stand beside it on v2.
+BURN_DIR=$GROUP
+is_v1 || BURN_DIR=$GROUPS_DIR/ppc-burn-$(stat -c %i "$GROUP")
+# with_burn_groups FILE [NAME]: the number in a file, or in its line NAME.
+with_burn_groups() {
+  local dirs=("$GROUP")
+  is_v1 || [[ ! -d $BURN_DIR ]] || dirs+=("$BURN_DIR")
+  awk -v name="${2:-}" 'name == "" || $1 == name {sum += $NF} END {printf "%d\n", sum}' "${dirs[@]/%//$1}"
+}
 word_of() { awk -v name="$2" '$1 == name {print $2}' "$GROUP/$1"; }
 # group_event max|oom_kill; group_stat file|pgscan|pgsteal; group_use; group_peak.
 group_event() {
@@ -33,15 +49,15 @@ group_event() {
   fi
 }
 group_stat() {
-  if ! is_v1; then
+  if [[ $1 == file ]]; then
+    with_burn_groups memory.stat "$(is_v1 && echo total_cache || echo file)"
+  elif ! is_v1; then
     word_of memory.stat "$1"
-  elif [[ $1 == file ]]; then
-    word_of memory.stat total_cache # burn groups below it, too
   else
     fail "cgroup v1 does not count $1"
   fi
 }
-group_use() { cat "$GROUP/memory.$(is_v1 && echo usage_in_bytes || echo current)"; }
+group_use() { with_burn_groups "memory.$(is_v1 && echo usage_in_bytes || echo current)"; }
 group_peak() { cat "$GROUP/memory.$(is_v1 && echo max_usage_in_bytes || echo peak)" 2>/dev/null || echo 0; }
 limit_to() { echo "$1" >"$GROUP/$LIMIT"; }
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the table of scenarios: named starts of a service, and what each may cost.  The
 # simulator has the same names (sim/scenarios) and asks for times too.
-# shellcheck source=tests/e2e/maio.sh
 . "$(dirname "$0")/maio.sh"
 
 # Where a worker maps what lies in memory khugepaged merges the ends of two workers' slices on one
@@ -10,7 +9,7 @@
 THP=/sys/kernel/mm/transparent_hugepage/enabled
 THP_WAS=$(sed 's/.*\[\(.*\)\].*/\1/' $THP 2>/dev/null)
 if is_module && [[ $THP_WAS == always ]]; then
-  trap 'echo always >$THP; cleanup; rmdir "$GROUP" 2>/dev/null' EXIT
+  trap 'echo always >$THP; cleanup; remove_groups "$GROUP"' EXIT
   echo madvise >$THP
 fi
 
@@ -39,6 +38,17 @@ record() {
   report=$(load_in_group --workers "$workers" "$@") || fail "the recording run of $id failed"
   eq "$(checksum_in "$report")" "${wanted[$workers${*:+ $*}]}" "checksum while recording $id"
   end_service "$id"
+}
+# own_prefetch: a start that reads ahead by itself.
+own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
+# begin: a daemon with MAIO, which knows starts of two and of four workers.
+begin() {
+  local workers
+  start_daemon
+  serve_scaled
+  register "$MNT" maio
+  for workers in 2 4; do record svc-w$workers $workers; done
+  know 2 --shuffle 7
 }
 # statistics NAME...: of the status, wherever they stand in it; - for one that is not there.
 statistics() {

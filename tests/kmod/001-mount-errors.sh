@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: each wrong mount is refused with one clear message.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mkdir -p "$MNT"

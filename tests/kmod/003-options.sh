@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: options are shown as given, escapes included; remount changes them, never to rw.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mount_ppc

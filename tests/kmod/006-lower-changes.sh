@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: whatever changes below shows here at the next look.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mount_ppc
@@ -51,4 +50,3 @@ eq "$(field read hash "$out" 1)" "$(field read hash "$out" 2)" "content of a del
 make_file s 1M
 dev "open $MNT/s" 'read 0 1M' "sh truncate -s 100 $BASE/s" 'read 0 1M' >"$PPC_TEST_DIR/out" || fail s
 eq "$(field read bytes "$(cat "$PPC_TEST_DIR/out")" 2)" 100 "bytes after truncation"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: private mappings are copied on write, shared ones are read-only, and mappings
 # outlive close, fork, split and move.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M
@@ -87,4 +86,3 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 7
 PY
 eq "$(stat_of open_files)" 0 "open files left"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: O_DIRECT is passed, served from the cache or refused, as odirect= says.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: asynchronous and vectored readers of every kind get right bytes.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 command -v fio >/dev/null || skip "no fio"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: faults on absent pages send MISS_FAULT, marked when they are not the user's own.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M
@@ -36,4 +35,3 @@ os.write(os.open(\"/dev/shm/ppc-out\", os.O_CREAT | os.O_WRONLY), memoryview(m)[
 rm -f /dev/shm/ppc-out
 ge "$(field counts miss_fault "$out")" 1 "misses of write() from a mapping"
 eq "$(field counts not_user "$out")" 0 "marked events of write() from a mapping"
-exit 0

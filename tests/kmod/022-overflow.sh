@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a full ring drops, counts and says so; no task waits; sequence numbers show the gap.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 8M
@@ -38,4 +37,3 @@ eq "$(field counts all "$out" 1)" 64 "events in the full ring"
 eq "$(field counts lost "$out" 2)" 1 "LOST marks after the overflow"
 has "$(field event flags "$out" 65)" lost "flags of the first event after the overflow"
 eq "$(($(field event seq "$out" 65) - $(field event seq "$out" 64)))" 65 "gap in the sequence"
-exit 0

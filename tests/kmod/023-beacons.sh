@@ -3,7 +3,6 @@
 # Description: with beacons a reader of cached data tells its position once per distance, by read
 # and by mapping; fault-around leaves only the beacon pages out.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M
@@ -50,4 +49,3 @@ eq "$(field counts miss_read "$out") $(field counts progress "$out")" "1 0" "mis
 # Backwards and again: positions are told anew once the reader has been elsewhere.
 out=$(dev 'attach beacon' "open $MNT/a" 'read 12M 4K 4K' 'read 0 4K 4K' counts)
 ge "$(field counts all "$out")" 2 "events of going backwards"
-exit 0

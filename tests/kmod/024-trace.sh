@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: tracing sees every access, hits and existing mappings included, merged per reader.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M
@@ -42,4 +41,3 @@ eq "$(field counts access "$out")" 1 "a lone access"
 # At once, when the event reader asks.
 out=$(dev 'attach trace' "open $MNT/a" 'read 0 4K' flush counts)
 eq "$(field counts access "$out")" 1 "a lone access that is asked for"
-exit 0

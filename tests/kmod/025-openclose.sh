@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: OPEN and CLOSE are sent on demand; CLOSE comes when the last mapping is gone.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 1000000
@@ -19,4 +18,3 @@ out=$(dev attach "open $MNT/a" close counts)
 eq "$(field counts all "$out")" 0 "events when not asked for"
 out=$(dev "open $MNT/a" info mmap close info munmap info)
 eq "$(field info open "$out" 1)$(field info open "$out" 2)$(field info open "$out" 3)" 110 "open files"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: while a policy manages read-ahead a miss loads an aligned window in large requests,
 # by read and by fault; advice of the application is honoured; other modes stay native.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # Before 5.15 the window of a fault is the lower file system's read-around, centred on the page
@@ -74,4 +73,3 @@ eq "$(field resident resident "$out")" $MIB "taken back while open"
 # At the end of the file.
 measure 'lookup a' 'attach managed' "open $MNT/a" 'read 25165000 4K' 'resident 0'
 eq "$(field resident resident "$out")" $MIB "the last window"
-exit 0

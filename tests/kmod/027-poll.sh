@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a sleeper that announced itself is woken, once; one that did not is left alone.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M
@@ -19,4 +18,3 @@ eq "$(field info wakeups "$out" 2)" 1 "wake-ups without a sleeper"
 drop_caches
 out=$(dev attach "open $MNT/a" 'read 0 4K 4K' 'poll 5000 sleepy')
 eq "$(field poll in "$out")" 1 "no lost wake-up"
-exit 0

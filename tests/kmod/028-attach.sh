@@ -3,7 +3,6 @@
 # Description: one reader at a time; terms can be changed; detach, exit and kill -9 end it, and open
 # files and mappings are native again.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 8M
@@ -49,4 +48,3 @@ kill -9 $reader
 within 5 grep -q native "$SYS/state" || fail "still attached after kill -9"
 reads && after=$COUNT
 le "$after" $((native * 5 / 4 + 4)) "requests after kill -9 (native: $native)"
-exit 0

@@ -3,7 +3,6 @@
 # Description: a reader that stops consuming loses its attachment: native read-ahead is back for
 # open files, it learns by poll, may attach again, and an idle one keeps it.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M

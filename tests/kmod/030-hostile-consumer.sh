@@ -3,7 +3,6 @@
 # Description: whatever the reader writes into its page, the kernel and the application are unharmed;
 # records cannot be written.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 8M

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: each wrong argument of each ioctl is refused with its own errno.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 1M
@@ -38,4 +37,3 @@ dev '!ENOTTY ioctl 11 8 3' '!ENOTTY ioctl 255 0 0' '!ENOTTY ioctl 5 8 3' '!ENOTT
 # Not for every user.
 chmod 666 "$DEV"
 refuse EPERM setpriv --reuid 65534 --regid 65534 --clear-groups ppcdev "dev $DEV"
-exit 0

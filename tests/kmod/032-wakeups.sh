@@ -3,7 +3,6 @@
 # Once
 # Description: a sleeping reader is woken at most twice a MiB by a cold sequential mapping, managed
 # or not, gets every event, and is not forgotten over events that could wait.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M
@@ -50,4 +49,3 @@ for _ in 1 2 3; do
   ((late == 0)) || break
 done
 eq "$late" 1 "late wake-ups"
-exit 0

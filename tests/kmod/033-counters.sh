@@ -3,9 +3,7 @@
 # Once
 # Description: every reason to drop an event, refuse an ioctl, or leave a page has its counter, and
 # each can be made to move; sysfs and mountstats agree; each file is documented.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/faultydisk.sh
 . "$(dirname "$0")/faultydisk.sh"
 
 declare -A moved

@@ -3,7 +3,6 @@
 # Description: a task that floods the rings, by events that cost it nothing or by real ones, alone or as a cgroup of
 # many, loses its own and has the reader woken only so often; others on the same ring lose none.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file flood 4M
@@ -86,4 +85,3 @@ for i in range(64): os.pread(f, 65536, i * 65536)'" counts)
 eq "$(field counts progress "$out")" 64 "positions after many opens"
 ge "$(field counts open "$out")" 1024 "opens that are told"
 ge "$(field counts close "$out")" "$(field counts open "$out")" "closes of opens that were told"
-exit 0

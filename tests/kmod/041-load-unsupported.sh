@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: what cannot be loaded says so, and tmpfs and ramfs below work otherwise.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 for lower in tmpfs ramfs; do

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: EVICT drops what is clean and unmapped, mapped only on demand, never mlocked or dirty
 # unless told, and asked = dropped + mapped + dirty + locked + busy.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 8M
@@ -67,4 +66,3 @@ sync
 drop_caches
 out=$(dev 'lookup a' "open $MNT/a" 'read 0 32K 32K' 'evict 0 32K drain' 'resident 0 32K')
 eq "$(field resident resident "$out")" 0 "freshly read pages with DRAIN"
-exit 0

@@ -3,7 +3,6 @@
 # Description: evicting, loading, attaching and detaching at full speed under readers that map and read
 # changes no byte.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 6M
@@ -36,4 +35,3 @@ kill $evictor 2>/dev/null
 wait $evictor
 evicted=$(stat_of evicted_bytes)
 ge "$evicted" $((8 * MIB)) "bytes evicted meanwhile"
-exit 0

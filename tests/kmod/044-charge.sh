@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: loaded pages are charged to the cgroup of the handle, not to the loader's.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -e /sys/fs/cgroup/cgroup.controllers ]] || skip "no cgroup2"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: pages land on the node of the loading thread's memory policy, and spill, never fail.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -d /sys/devices/system/node/node1 ]] || skip "one NUMA node"
@@ -27,4 +26,3 @@ out=$(dev 'lookup sparse' 'prefer 1' 'load 0 - wait' 'resident 0' 'evict 0 - dra
 eq "$(field load failed "$out") $(field load stop "$out")" "0 1" "a full node, to the end of the file"
 ge "$(field resident node0 "$out")" $((32 * MIB)) "on the other node"
 ge "$(field resident node1 "$out")" $((kib * 512)) "on the preferred node"
-exit 0

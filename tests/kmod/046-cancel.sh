@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a newer generation, a signal and an unmount each stop LOAD within a step.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -n $PPC_TEST_SLOW && -d $PPC_TEST_SLOW ]] || skip "no slow disk"

@@ -3,7 +3,6 @@
 # Description: loads are charged to a cgroup of the first version's memory hierarchy.
 # Once
 # Only --cgroup1
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 v1=$PPC_TEST_DIR/cgroup1

@@ -3,9 +3,7 @@
 # Description: a read below that fails once is made once more by the lower file system, never by us;
 # an error ends the fault in SIGBUS as below, and is gone with its cause.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/faultydisk.sh
 . "$(dirname "$0")/faultydisk.sh"
 
 make_disk

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: an open device, a reader and mapped rings never block an unmount; applications do.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M
@@ -38,4 +37,3 @@ mount_ppc
 out=$(dev 'attach managed beacon trace' "open $MNT/a" mmap close 'touch 0 1M' "sh umount -l $MNT" \
   "sh echo 3 >/proc/sys/vm/drop_caches" msum info munmap 'sleep 500' '!ENODEV info')
 eq "$(field msum hash "$out")" "$(field read hash "$(ppcdev "open $BASE/a" sum)")" "mapping after a lazy unmount"
-exit 0

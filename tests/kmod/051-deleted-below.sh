@@ -3,7 +3,6 @@
 # Description: rm below frees the space within 5 s though the mount has cached the names; files that
 # are open stay until closed.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 free_kib() { df --output=avail -k "$BASE" | tail -1; }

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: the module cannot go while a mount or a mapping is there; many mounts come and go.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 1M

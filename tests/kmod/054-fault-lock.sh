@@ -3,7 +3,6 @@
 # Description: while a fault submits a large demand window, other threads of the process may change their
 # mappings.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -n $PPC_TEST_SLOW && -d $PPC_TEST_SLOW ]] || skip "no slow disk"

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: LOAD makes large folios of sizes that the kernel has, where the file system has any; truncating the
 # lower file into one leaves the right bytes, and one bad sector in it takes no other page with it than below.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/faultydisk.sh
 . "$(dirname "$0")/faultydisk.sh"
 
 [[ -e /proc/kpageflags ]] || skip "this kernel does not show folios"

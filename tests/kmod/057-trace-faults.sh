@@ -3,7 +3,6 @@
 # Description: while tracing, faults that wait for pages others are reading are hits, however many threads
 # wait at the same time.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -n $PPC_TEST_SLOW && -d $PPC_TEST_SLOW ]] || skip "no slow disk"

@@ -4,7 +4,6 @@
 # are whole and no event, loading them ahead is refused.
 # Once
 # Only --pmem
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 modprobe -a nd_e820 nd_pmem 2>/dev/null
@@ -27,4 +26,3 @@ eq "$(field resident resident "$out") $(field evict dropped "$out")" "0 0" "resi
 eq "$(cached)" 0 "page cache of the file below"
 must umount "$MNT"
 must umount "$BASE"
-exit 0

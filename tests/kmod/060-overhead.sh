@@ -3,9 +3,7 @@
 # Description: what the module adds to each operation, in instructions, is within its limits.
 # Only --icount
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/overhead.sh
 . "$(dirname "$0")/overhead.sh"
 
 # limit MODE OP MOST

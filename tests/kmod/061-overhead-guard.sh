@@ -4,9 +4,7 @@
 # kernel and compiler, in 060-overhead.baseline.
 # Only --icount
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/overhead.sh
 . "$(dirname "$0")/overhead.sh"
 
 baseline=$(dirname "$0")/060-overhead.baseline
@@ -16,7 +14,10 @@ compiler=$(readelf -p .comment "$module" | sed -nE 's/.*GCC: \(.*\) ([0-9.]+).*/
 lsm=''
 if [[ -e /sys/fs/selinux/enforce ]]; then lsm=+selinux; fi
 key="$(uname -r)$lsm ${compiler:-unknown} $FS"
-awk -v key="$key" '{print key, $2, $3, $4, $5}' <<<"$COUNTS" >>/out/overhead.baseline
+LC_ALL=C sort <<<"$COUNTS" | awk -v key="$key" '
+  $2 != mode { printf "%s%s %s", mode == "" ? "" : "\n", key, $2; mode = $2 }
+  { printf " %s=%d/%d", $3, $4, $5 }
+  END { print "" }' >>/out/overhead.baseline
 # For a kernel that was not measured: the newest one of its series, whose fixes rarely touch these paths.
 if ! grep -q "^$key " "$baseline"; then
   series=$(uname -r | grep -oE '^[0-9]+\.[0-9]+\.')
@@ -39,7 +40,10 @@ awk -v key="$key" '
     if (op == "open_close") return (lower + extra) * 0.01
     return extra * 0.02 > 12 ? extra * 0.02 : 12
   }
-  NR == FNR { if (index($0, key " ") == 1) { base[$4 " " $5] = $6 }; next }
+  NR == FNR {
+    for (i = 5; i <= NF && index($0, key " ") == 1; i++) { split($i, count, /[=\/]/); base[$4 " " count[1]] = count[2] }
+    next
+  }
   $1 == "count" {
     path = $2 " " $3
     if (!(path in base)) { printf "%s: not recorded\n", path; next }

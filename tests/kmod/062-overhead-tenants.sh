@@ -4,7 +4,6 @@
 # than 1.05 times as long as beside the same flood on a plain directory.
 # Only --icount
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file quiet 16M
@@ -47,4 +46,3 @@ echo "us, beside a flood here: ${here[*]}; on a plain directory: ${plain[*]}"
 ge "$(stat_of events_dropped_flood)" 1000 "events of the flood that were left out"
 eq "$(stat_of events_dropped_full) $(stat_of events_dropped_detached)" "0 0" "events of anybody for want of room"
 ge $((105 * $(median "${plain[@]}"))) $((100 * $(median "${here[@]}"))) "105 x plain, 100 x here"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: what is asked of a path through the mount is answered as by the lower file system,
 # and what changes something is refused.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mkdir -p "$BASE/many"
@@ -80,4 +79,3 @@ eq "$(ppc-answers ioctls "$MNT/a" | paste -sd,)" \
   "SETFLAGS EROFS,FSSETXATTR EROFS,SETVERSION ENOTTY,SETFSLABEL ENOTTY,FITRIM ENOTTY,FIBMAP EINVAL,ENABLE_VERITY ENOTTY,unknown ENOTTY" \
   "refused ioctls"
 refuse "Read-only file system" chattr +i "$MNT/frag"
-exit 0

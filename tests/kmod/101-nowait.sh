@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: RWF_NOWAIT gives what is cached, says EAGAIN for the rest, loads nothing and tells no miss.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M

@@ -3,7 +3,6 @@
 # Once unless --all
 # Description: while the disk below does not answer, asynchronous direct reads are only queued and
 # RWF_NOWAIT says EAGAIN.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 command -v dmsetup >/dev/null || skip "no dmsetup"
@@ -40,4 +39,3 @@ must dmsetup suspend --nolockfs ppctest
 out=$(timeout 60 ppc-answers async "$MNT/a" 'dmsetup resume ppctest') || fail "submitting waits for the disk"
 eq "$(head -1 <<<"$out")" "submitted 8 ready 0" "while suspended"
 eq "$(tail -1 <<<"$out")" "$want" "after it"
-exit 0

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a ppc mount exported by the kernel's NFS server, and a ppc mount over an NFS mount.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/lower.sh
 . "$(dirname "$0")/lower.sh"
 
 { modprobe nfsd && modprobe nfsv4; } 2>/dev/null || skip "no NFS in this kernel"
@@ -103,4 +101,3 @@ within 10 gone || fail "a removed file stays: $(leftovers)"
 must umount "$outer"
 must umount "$top"
 must umount "$nfs"
-exit 0

@@ -3,7 +3,6 @@
 # Once unless --all
 # Description: readahead(2), posix_fadvise and madvise act on the lower file, and mincore and cachestat
 # tell the truth about it.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 2M
@@ -50,4 +49,3 @@ eq "$(field resident resident "$out")" "$(field resident resident "$native")" "r
 drop_caches
 out=$(dev 'lookup a' "open $MNT/a" mmap 'touch 1M 1' 'sleep 300' 'resident 0')
 ge "$(field resident resident "$native")" $((2 * $(field resident resident "$out"))) "read-around of SEQUENTIAL"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: user namespaces, id maps, mounts inside BASE, bind mounts, remounts and lazy unmounts.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mkdir -p "$BASE/inner" "$BASE/private" "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i"

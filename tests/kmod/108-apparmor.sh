@@ -4,7 +4,6 @@
 # it has opened it may list, send and protect, although the lower paths are not its own.
 # Once
 # Not --selinux
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 command -v apparmor_parser >/dev/null || skip "no apparmor_parser"

@@ -3,7 +3,6 @@
 # Description: inotify and fanotify on the mount tell of accesses through the mount; changes below are not
 # told there, and our own opening of the lower file is not told below.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 64K

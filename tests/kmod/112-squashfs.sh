@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a ppc mount over squashfs.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=tests/kmod/lower.sh
 . "$(dirname "$0")/lower.sh"
 
 check_image squashfs mksquashfs "$TREE" "$IMAGE" -quiet -no-progress

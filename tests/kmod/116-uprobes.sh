@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a probe on a file of the mount hits in what runs from the mount.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 tracing=/sys/kernel/tracing
@@ -34,4 +33,3 @@ eq "$(hits)" 2 "hits in what runs from the mount"
 # It is the one inode: the same by the lower path.
 must "$BASE/app"
 eq "$(hits)" 3 "hits by the lower path"
-exit 0

@@ -3,7 +3,6 @@
 # Description: who answers for the lower file system by fanotify is asked of what is opened, run and read
 # through the mount, and of nothing unasked; what is filled on demand is filled.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mkdir -p "$BASE/dir" "$BASE/closed"

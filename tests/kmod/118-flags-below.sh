@@ -3,7 +3,6 @@
 # Description: a BASE that follows no links is followed none through; splice() of a file that reads directly
 # leaves nothing in the page cache.
 # Once unless --all
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 1M
@@ -25,4 +24,3 @@ drop_caches
 out=$(dev 'lookup a' "open $MNT/a direct" 'splice 0 1M' 'resident 0')
 eq "$(field read hash "$out")" "$want" "content"
 eq "$(field resident resident "$out")" 0 "page cache after a direct splice"
-exit 0

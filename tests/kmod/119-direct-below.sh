@@ -3,7 +3,6 @@
 # Description: a FUSE server that keeps its files out of the page cache: reads through the mount are whole, and
 # not each of them is taken for a miss.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 modprobe fuse 2>/dev/null || grep -qw fuse /proc/filesystems || fail "no FUSE"
@@ -22,4 +21,3 @@ ge "$(stat_of misses_read)" 1 "misses before it was known"
 le "$(stat_of window_bytes_loaded)" $((2 * MIB)) "bytes loaded around misses"
 must umount "$MNT"
 must umount "$BASE"
-exit 0

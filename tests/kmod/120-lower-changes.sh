@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Once unless --all
 # Description: changes below that 006 leaves out: attributes, kinds, sizes under a mapping, whole trees.
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mount_ppc

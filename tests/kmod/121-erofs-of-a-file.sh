@@ -4,7 +4,6 @@
 # for folios by itself.  It refuses the files of stacked file systems, or finds the right bytes; of FUSE and tmpfs,
 # whose own files it would ask with ours, it never gets any.  By a loop device all is as below.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 modprobe -a erofs loop || fail "no erofs or no loop devices"

@@ -3,7 +3,6 @@
 # Description: programs get rights by their files where the mount allows it, and never those of a file that has
 # changed since it was opened: no task writes below what runs here, and a bit that was taken away is gone at the exec.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 as_user() { setpriv --reuid 1000 --regid 1000 --clear-groups "$@"; }
@@ -99,4 +98,3 @@ within 20 grep -q "/s" "/proc/$sleeper/maps" || fail "no program"
 if ! kernel_before 5.16; then must sh -c "exec 3>>'$BASE/s'"; fi
 kill "$sleeper" && wait "$sleeper" 2>/dev/null
 must umount "$MNT"
-exit 0

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: who holds a lease on a file below and does not let go of it keeps no loader and no unmount waiting.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 1M
@@ -22,4 +21,3 @@ out=$(dev 'lookup a' '!EAGAIN load 0 - wait' '!EAGAIN load 0 -' 'lookup b' 'load
 eq "$(field load loaded "$out")" $MIB "what is loaded of another file"
 ge "$(stat_of refused_busy)" 2 "loads that are refused"
 must umount "$MNT"
-exit 0

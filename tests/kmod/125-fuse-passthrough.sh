@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: FUSE whose server passes files through to another file system is no BASE: its page cache is below it.
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 modprobe fuse 2>/dev/null || grep -qw fuse /proc/filesystems || fail "no FUSE"

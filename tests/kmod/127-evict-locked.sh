@@ -3,7 +3,6 @@
 # Description: what EVICT costs grows with the extents that a task has locked, not with their square.
 # Only --icount
 # Once
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M
@@ -39,4 +38,3 @@ many=$(cost_of 1600) || exit 1
 echo "cost $few with 400 locked extents, $many with 1600"
 le "$many" $((few * 6)) "cost of four times as many locked extents"
 must umount "$MNT"
-exit 0

@@ -3,7 +3,6 @@
 # Description: labels of the lower files show through and decide about a confined program: what it reads, maps,
 # runs, sends and lists; so do the mounter's rights below, and a label that is changed there.
 # Only --selinux
-# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 eq "$(cat /sys/fs/selinux/enforce)" 1 "enforcing"
@@ -150,4 +149,3 @@ eq "$(label_of "$MNT/closed")" system_u:object_r:open_t "label by context="
 uses_of below read ok execmap ok
 uses_of closed read EACCES
 must umount "$MNT"
-exit 0

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -294,7 +295,9 @@ std::vector<ppc_event> Device::Drain() {
 // events: print and consume all; counts: one line of totals; drop: silently.
 Outcome Device::Events(const Words& words) {
   if (!rings_) return ENOTCONN;
-  const std::vector<ppc_event> events = Drain();
+  std::vector<ppc_event> events = Drain();
+  // A reader that moved to another CPU meanwhile has events in two rings.
+  std::ranges::stable_sort(events, {}, &ppc_event::time_ns);
   uint64_t counts[7] = {}, bytes[7] = {}, lost = 0, not_user = 0, hit = 0;
   for (const ppc_event& event : events) {
     if (words.verb() == "events") PrintEvent(event);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // See fake_host.h.
 #include "tests/policy/fake_host.h"
 

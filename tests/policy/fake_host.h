@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // A host for policies without daemon, module or root: loads a policy library
 // through include/ppc.h alone and gives it a context whose files, memory and
 // clock the test sets.  One thread; what the policy gives to background() waits for RunBackground.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What happens after ready: the model is read another time, or others join it.
+// What happens after ready: the model is read another time, or others join it.  The runner dies in
+// the middle of a load, and another one is started.
 #include <gtest/gtest.h>
 
 #include "policies/maio/template/template.h"
@@ -11,11 +11,9 @@ namespace {
 
 class MaioAgainTest : public MaioTest {
  protected:
-  static Setup Constrained() {
-    Setup setup;
-    setup.options.limit = 80 * kMiB;
-    setup.init_ms = 0;
-    return setup;
+  MaioAgainTest() {
+    setup_.options.limit = 80 * kMiB;
+    setup_.init_ms = 0;
   }
   // The same processes read the model from its start.
   void ReadAgain(Simulator* sim, const Setup& setup) {
@@ -23,25 +21,21 @@ class MaioAgainTest : public MaioTest {
     AddReaders(sim, setup);
     ASSERT_TRUE(sim->Run(60000));
   }
-  nlohmann::json StatusOf(Simulator* sim) {
-    return sim->Control({{"op", "status"}})["services"][0];
-  }
 };
 
 TEST_F(MaioAgainTest, ANewPassAfterReadyIsFollowed) {
-  Setup setup = Constrained();
-  Record(setup);
-  setup.config = {{"at_ready", "all"}};
-  auto sim = Use(setup);
+  Record(setup_);
+  setup_.config = {{"at_ready", "all"}};
+  auto sim = Use(setup_);
   sim->RunFor(15000);  // what was left is dropped
   ASSERT_EQ(sim->resident(), 0u);
   ASSERT_EQ(sim->want, 0u);
   const uint64_t read = sim->disk_bytes, demanded = sim->demand_bytes;
-  ReadAgain(sim.get(), setup);
+  ReadAgain(sim.get(), setup_);
   EXPECT_LE(sim->demand_bytes - demanded, 24 * kMiB) << "loaded ahead of them";
   EXPECT_LE(sim->disk_bytes - read, read * 115 / 100);
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
+  EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100);
   // It ends by itself, like the first, and drops nothing: nobody said ready.
   sim->RunFor(4000);
   EXPECT_EQ(StatusOf(sim.get())["mode"], "serving");
@@ -53,11 +47,8 @@ TEST_F(MaioAgainTest, ANewPassAfterReadyIsFollowed) {
 
 // Everybody is at the end of what is listed: nothing is watched, planned or dropped any more.
 TEST_F(MaioAgainTest, ALoadEndsByItself) {
-  const Setup setup = Constrained();
-  Record(setup);
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  Record(setup_);
+  auto sim = Begin(setup_);
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(StatusOf(sim.get())["mode"], "use");
   sim->RunFor(4000);
@@ -75,12 +66,8 @@ TEST_F(MaioAgainTest, APopulatedLoadEndsByItself) {
   Setup setup;
   Record(setup);
   setup.options.limit = 128 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  for (Reader& r : sim->readers) {
-    for (Access& a : r.accesses) a.flags = PPC_F_NOT_USER;
-  }
+  auto sim = Begin(setup);
+  Populate(sim.get());
   ASSERT_TRUE(sim->Run(60000));
   sim->RunFor(4000);
   EXPECT_EQ(StatusOf(sim.get())["mode"], "serving");
@@ -92,10 +79,8 @@ TEST_F(MaioAgainTest, APopulatedLoadEndsByItself) {
 TEST_F(MaioAgainTest, ALoadEndsWhenNothingComesOfItAnyMore) {
   const Setup setup;
   Record(setup);
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  for (Reader& r : sim->readers) r.accesses.resize(r.accesses.size() / 2);
+  auto sim = Begin(setup);
+  EndHalfWay(sim.get());
   ASSERT_TRUE(sim->Run(60000));
   sim->RunFor(8000);
   EXPECT_EQ(StatusOf(sim.get())["mode"], "use");
@@ -105,18 +90,12 @@ TEST_F(MaioAgainTest, ALoadEndsWhenNothingComesOfItAnyMore) {
 
 // Its readers compile something in the middle of the load, for longer than a load may be quiet.
 TEST_F(MaioAgainTest, AReaderThatPausedIsFollowedOn) {
-  Setup setup = Constrained();
-  setup.options.limit = 48 * kMiB;
-  Record(setup);
+  setup_.options.limit = 48 * kMiB;
+  Record(setup_);
   uint64_t read[2] = {};
   for (const uint64_t pause_ms : {0, 40000}) {
-    auto sim = Make(setup);
-    Start(sim.get(), setup);
-    AddReaders(sim.get(), setup);
-    for (Reader& r : sim->readers) {
-      for (size_t i = r.accesses.size() / 2; i < r.accesses.size(); i++)
-        r.accesses[i].not_before_ms = sim->ms() + 1000 + pause_ms;
-    }
+    auto sim = Begin(setup_);
+    PauseHalfWay(sim.get(), 1000 + pause_ms);
     sim->RunFor(pause_ms);
     EXPECT_EQ(StatusOf(sim.get())["mode"], pause_ms != 0 ? "serving" : "use");
     ASSERT_TRUE(sim->Run(60000));
@@ -133,9 +112,7 @@ TEST_F(MaioAgainTest, WhatFitsIsNotDropped) {
   Record(setup);  // 96 MiB
   setup.options.limit = 104 * kMiB;
   for (const char* op : {"service_ready", ""}) {
-    auto sim = Make(setup);
-    Start(sim.get(), setup);
-    AddReaders(sim.get(), setup);
+    auto sim = Begin(setup);
     ASSERT_TRUE(sim->Run(60000));
     if (*op != 0) End(sim.get(), op);
     sim->RunFor(15000);
@@ -147,11 +124,10 @@ TEST_F(MaioAgainTest, WhatFitsIsNotDropped) {
 
 // Of a model that did not fit, `ready` drops what no process maps.
 TEST_F(MaioAgainTest, ReadyLeavesWhatIsMapped) {
-  Setup setup = Constrained();
-  Record(setup);
+  Record(setup_);
   for (const bool is_mapped : {true, false}) {
-    setup.is_mapped = is_mapped;
-    auto sim = Use(setup);
+    setup_.is_mapped = is_mapped;
+    auto sim = Use(setup_);
     const uint64_t left = sim->resident();
     ASSERT_GT(left, 8 * kMiB);
     sim->RunFor(15000);
@@ -165,9 +141,8 @@ TEST_F(MaioAgainTest, ReadyLeavesWhatIsMapped) {
 
 // Pages of the model are read here and there while it serves.
 TEST_F(MaioAgainTest, ServingIsNoNewPass) {
-  const Setup setup = Constrained();
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   sim->RunFor(15000);
   Reader r;
   r.pid = 100;
@@ -187,13 +162,12 @@ TEST_F(MaioAgainTest, ServingIsNoNewPass) {
 
 // Nobody says ready after them: each leaves what there was room for.
 TEST_F(MaioAgainTest, WhatIsReadAgainIsKept) {
-  const Setup setup = Constrained();
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   const uint64_t read = sim->disk_bytes;
   for (int i = 0; i < 3; i++) {
     sim->RunFor(15000);
-    ReadAgain(sim.get(), setup);
+    ReadAgain(sim.get(), setup_);
     sim->RunFor(15000);
     EXPECT_GT(sim->resident(), 32 * kMiB);
   }
@@ -206,12 +180,10 @@ TEST_F(MaioAgainTest, ASecondModelJoinsTheTemplate) {
   Record(setup);
   constexpr uint64_t kDraftBytes = 16 * kMiB;
   const auto load = [&](const char* mode) {
-    auto sim = Make(setup);
-    const uint64_t draft = sim->AddFile("draft/model.safetensors", kDraftBytes);
-    sim->Crash();  // nothing has been started yet
-    EXPECT_EQ(sim->Recover(), 0);
-    EXPECT_EQ(Start(sim.get(), setup)["mode"], mode);
-    AddReaders(sim.get(), setup);
+    uint64_t draft = 0;
+    auto sim = Begin(setup, mode, [&](Simulator* made) {
+      draft = made->AddFile("draft/model.safetensors", kDraftBytes);
+    });
     sim->readers[0].accesses.push_back({draft, 0, kDraftBytes, 0, 0});
     EXPECT_TRUE(sim->Run(60000));
     sim->RunFor(50);
@@ -227,6 +199,148 @@ TEST_F(MaioAgainTest, ASecondModelJoinsTheTemplate) {
   EXPECT_NE(status_["reason"], "other model files have joined; the next start is recorded, too");
   EXPECT_LE(sim->demand_bytes, 4 * kMiB);
   EXPECT_EQ(sim->reread_bytes, 0u);
+}
+
+class MaioRestartTest : public MaioTest {
+ protected:
+  MaioRestartTest() { setup_ = Constrained(); }
+  static Setup Constrained() {
+    Setup setup;
+    setup.options.limit = 80 * kMiB;
+    return setup;
+  }
+  // "consumed" or "total" of all workers.
+  static uint64_t SumOf(Simulator* sim, const char* what) {
+    uint64_t sum = 0;
+    for (const auto& group : StatusOf(sim)["groups"]) sum += group[what].get<uint64_t>();
+    return sum;
+  }
+  // Until so much of all that is to be read is read.
+  void RunTo(Simulator* sim, double share) {
+    const auto most = static_cast<uint64_t>(share * static_cast<double>(SumOf(sim, "total")));
+    while (SumOf(sim, "consumed") < most) sim->RunFor(1);
+  }
+  nlohmann::json StartAgain(Simulator* sim, const Setup& setup) {
+    nlohmann::json message = StartMessage(setup);
+    message.update({{"resumed", true}, {"ready", false}});
+    return Settle(sim, message);
+  }
+  // Of the whole load, with the runner killed at `share` of it and away for so long.
+  std::unique_ptr<Simulator> Load(const Setup& setup, double share, uint64_t down_ms) {
+    auto sim = Begin(setup);
+    RunTo(sim.get(), share);
+    sim->Crash();
+    sim->RunFor(down_ms);
+    EXPECT_EQ(sim->Recover(), 0);
+    reply_ = StartAgain(sim.get(), setup);
+    EXPECT_TRUE(sim->Run(120000)) << "readers did not finish";
+    sim->RunFor(300);
+    status_ = End(sim.get(), "service_ready");
+    return sim;
+  }
+  nlohmann::json reply_;
+};
+
+class MaioRestartAtTest : public MaioRestartTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(MaioRestartAtTest, WhereMemoryIsShortTheKernelReadsTheRest) {
+  const Setup setup = Constrained();
+  Record(setup);
+  const uint64_t undisturbed = Use(setup)->disk_bytes;
+  auto sim = Load(setup, GetParam() / 100.0, 100);
+  EXPECT_EQ(status_["mode"], "native");
+  EXPECT_EQ(status_["reason"],
+            "left to the kernel until its next start: its runner ended during the load, and memory "
+            "is short");
+  EXPECT_LE(sim->disk_bytes, undisturbed * 115 / 100);
+}
+
+TEST_P(MaioRestartAtTest, WhereAllFitsItStartsOverAndReadsNothingTwice) {
+  const Setup setup;
+  Record(setup);
+  const uint64_t undisturbed = Use(setup)->disk_bytes;
+  auto sim = Load(setup, GetParam() / 100.0, 100);
+  EXPECT_EQ(status_["mode"], "use");
+  EXPECT_LE(sim->disk_bytes, undisturbed);
+  EXPECT_GT(sim->disk_bytes, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Share, MaioRestartAtTest, ::testing::Values(10, 50, 90));
+
+// Its template was doubtful, so the start was recorded beside.
+TEST_F(MaioRestartTest, WhereMemoryIsShortNothingIsRecordedOfTheRest) {
+  Record(setup_);
+  maio::Template t = Stored();
+  t.flags |= maio::kProvisional;
+  Store(t);
+  auto sim = Load(setup_, 0.5, 100);
+  EXPECT_EQ(reply_["mode"], "record");
+  EXPECT_EQ(status_["mode"], "native");
+  EXPECT_EQ(status_["reason"].get<std::string>().find("left to the kernel"), 0u) << status_;
+}
+
+// Its read-ahead is the kernel's from then on, not from the next tick on.
+TEST_F(MaioRestartTest, WhereMemoryIsShortReadAheadIsTheKernelsAtOnce) {
+  Record(setup_);
+  auto sim = Begin(setup_);
+  RunTo(sim.get(), 0.5);
+  sim->Crash();
+  sim->RunFor(100);
+  EXPECT_EQ(sim->Recover(), 0);
+  StartAgain(sim.get(), setup_);
+  EXPECT_NE(sim->want & PPC_WANT_MANAGED_RA, 0u);
+  for (int ms = 0; StatusOf(sim.get())["mode"] != "native"; ms++) {
+    ASSERT_LT(ms, 1000);
+    sim->RunFor(1);
+  }
+  EXPECT_EQ(sim->want, 0u);
+}
+
+TEST_F(MaioRestartTest, TheNextStartIsFollowedAgain) {
+  Record(setup_);
+  auto sim = Load(setup_, 0.5, 100);
+  sim->RunFor(100);
+  EXPECT_EQ(Use(setup_)->Control({{"op", "status"}})["services"].size(), 1u);
+}
+
+// The readers have read most of it by themselves meanwhile: that is not loaded again behind them.
+TEST_F(MaioRestartTest, WhatWasReadMeanwhileIsNotLoadedAgain) {
+  Record(setup_);
+  const uint64_t undisturbed = Use(setup_)->disk_bytes;
+  for (const uint64_t down_ms : {300, 600, 900}) {
+    auto sim = Load(setup_, 0.1, down_ms);
+    EXPECT_LE(sim->disk_bytes, undisturbed * 110 / 100) << down_ms;
+  }
+}
+
+// A service had failed, and its next start was awaited when the runner died.
+TEST_F(MaioRestartTest, WhatAnAwaitedStartNeedsIsLoadedAllTheSame) {
+  Record(setup_);
+  auto sim = Make(setup_);
+  nlohmann::json message = StartMessage(setup_);
+  message.update({{"resumed", true}, {"failed", true}});
+  (void)Settle(sim.get(), message);
+  sim->RunFor(500);
+  const uint64_t loaded = sim->disk_bytes;
+  EXPECT_GT(loaded, 8 * kMiB);
+  for (const char* const key : {"resumed", "failed"}) message.erase(key);
+  EXPECT_EQ(sim->Control(message)["mode"], "use");
+  sim->RunFor(100);
+  EXPECT_EQ(sim->evicted_bytes, 0u) << "it is the start that was awaited";
+}
+
+TEST_F(MaioRestartTest, HalfOfALoadIsNoRecording) {
+  const Setup setup;
+  auto sim = Begin(setup);
+  sim->RunFor(800);
+  sim->Crash();
+  sim->RunFor(300);
+  EXPECT_EQ(sim->Recover(), 0);
+  EXPECT_EQ(StartAgain(sim.get(), setup)["mode"], "record");
+  ASSERT_TRUE(sim->Run(60000));
+  const nlohmann::json reply = End(sim.get(), "service_ready");
+  EXPECT_EQ(reply["reason"],
+            "recording began in the middle of a load; the next start records again");
 }
 
 }  // namespace

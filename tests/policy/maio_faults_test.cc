@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // MAIO when the world is not as recorded.
 #include <filesystem>
 #include <fstream>
@@ -11,81 +10,63 @@ namespace ppc::test {
 namespace {
 
 TEST_F(MaioTest, TruncatedTemplateMeansRecording) {
-  Setup setup;
-  Record(setup);
-  std::string path = maio::TemplatePath(store_.path(), kId);
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-  auto sim = Make(setup);
-  nlohmann::json reply = Start(sim.get(), setup);
+  Record(setup_);
+  std::filesystem::resize_file(Path(), std::filesystem::file_size(Path()) / 2);
+  auto sim = Make(setup_);
+  nlohmann::json reply = Start(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "record");
-  EXPECT_NE(reply["reason"].get<std::string>().find("unusable template"), std::string::npos);
-  AddReaders(sim.get(), setup);
+  EXPECT_TRUE(Has(reply["reason"].get<std::string>(), "unusable template"));
+  AddReaders(sim.get(), setup_);
   ASSERT_TRUE(sim->Run(60000));
   End(sim.get(), "service_ready");
-  maio::Template t;
-  std::string error;
-  EXPECT_EQ(maio::Load(path, &t, &error), 0) << error;
+  Stored();
 }
 
 TEST_F(MaioTest, ChangedModelMeansRecording) {
-  Setup setup;
-  Record(setup);
-  setup.shape.tensor_bytes = 2 * kMiB;
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  model_ = AddModel(sim.get(), setup.shape);
-  for (auto& [number, file] : sim->files) {
-    file.mtime_ns = 2;
-    file.head = "other";
-  }
-  ASSERT_EQ(sim->Init(), 0);
-  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+  Record(setup_);
+  setup_.shape.tensor_bytes = 2 * kMiB;
+  auto sim = Make(setup_, [](Simulator* made) {
+    for (auto& [number, file] : made->files) {
+      file.mtime_ns = 2;
+      file.head = "other";
+    }
+  });
+  EXPECT_EQ(Start(sim.get(), setup_)["mode"], "record");
 }
 
 TEST_F(MaioTest, CopiedModelIsStillKnown) {
-  Setup setup;
-  Record(setup);
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  model_ = AddModel(sim.get(), setup.shape);
-  for (auto& [number, file] : sim->files) file.mtime_ns = 2;
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  Record(setup_);
+  auto sim = Make(setup_, [](Simulator* made) {
+    for (auto& [number, file] : made->files) file.mtime_ns = 2;
+  });
+  nlohmann::json reply = Start(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "use");
   EXPECT_EQ(reply["stale_files"], 0);
 }
 
 TEST_F(MaioTest, OneChangedFileIsLeftOut) {
-  Setup setup;
-  setup.shape.shards = 12;
-  Record(setup);
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  model_ = AddModel(sim.get(), setup.shape);
-  sim->files[model_.shards[3]].size += 4096;
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  setup_.shape.shards = 12;
+  Record(setup_);
+  auto sim = Make(setup_, [&](Simulator* made) { made->files[model_.shards[3]].size += 4096; });
+  nlohmann::json reply = Start(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "use");
   EXPECT_EQ(reply["stale_files"], 1);
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->native[model_.shards[3]], 1);
   EXPECT_EQ(sim->reread_bytes, 0u);
 }
 
 TEST_F(MaioTest, JumpInterruptsAndSkipsTheGap) {
-  Setup setup;
-  setup.shape.shards = 16;
-  setup.shape.shared = false;
-  setup.order = {0};
-  setup.xpus = setup.reader_xpus = {0};
-  setup.shape.workers = 1;
-  setup.init_ms = 0;
-  setup.rate = 400 << 10;
-  Record(setup);
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  setup_.shape.shards = 16;
+  setup_.shape.shared = false;
+  setup_.order = {0};
+  setup_.xpus = setup_.reader_xpus = {0};
+  setup_.shape.workers = 1;
+  setup_.init_ms = 0;
+  setup_.rate = 400 << 10;
+  Record(setup_);
+  auto sim = Begin(setup_);
   auto& accesses = sim->readers[0].accesses;
   // The reader begins with the last four shards.
   size_t per_shard = (accesses.size() - 1) / 16;
@@ -95,7 +76,7 @@ TEST_F(MaioTest, JumpInterruptsAndSkipsTheGap) {
   EXPECT_FALSE(sim->interrupts.empty());
   uint64_t tail = 0;
   for (size_t s = 12; s < 16; s++) {
-    for (uint64_t at = 0; at < setup.shape.shard_bytes; at += 4096) {
+    for (uint64_t at = 0; at < setup_.shape.shard_bytes; at += 4096) {
       tail += sim->IsResident(model_.shards[s], at) ? 4096 : 0;
     }
   }
@@ -105,33 +86,46 @@ TEST_F(MaioTest, JumpInterruptsAndSkipsTheGap) {
 }
 
 TEST_F(MaioTest, WarmStartLoadsOnlyWhatIsAbsent) {
-  Setup setup;
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   uint64_t first = sim->disk_bytes;
   sim->readers.clear();
-  nlohmann::json reply = Start(sim.get(), setup);
+  nlohmann::json reply = Start(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "use");
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->disk_bytes, first);
 }
 
+// A neighbour drops the page cache: what lay ahead of the reader is loaded again.
+TEST_F(MaioTest, WhatVanishesIsLoadedAgain) {
+  setup_.rate = 100 << 10;
+  Record(setup_);
+  auto sim = Make(setup_);
+  Start(sim.get(), setup_);
+  AddReaders(sim.get(), setup_);
+  sim->RunFor(setup_.init_ms + 100);
+  const uint64_t before = sim->demand_bytes;
+  const uint64_t there = sim->resident();
+  ASSERT_GT(there, 32 * kMiB);
+  sim->DropAll();
+  ASSERT_TRUE(sim->Run(60000));
+  EXPECT_LE(sim->demand_bytes - before, there / 8);
+  End(sim.get(), "service_ready");
+}
+
 TEST_F(MaioTest, RetriedLoadStartsOver) {
-  Setup setup;
-  Record(setup);
-  setup.options.limit = 80 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  Record(setup_);
+  setup_.options.limit = 80 * kMiB;
+  auto sim = Begin(setup_);
   sim->RunFor(1200);
   sim->readers.clear();  // both workers die in the middle
   sim->RunFor(1500);
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   for (Reader& r : sim->readers) r.pid += 50;
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
+  EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100);
   nlohmann::json status = End(sim.get(), "service_ready");
   EXPECT_GE(status["groups"][0]["consumed"].get<uint64_t>(),
             status["groups"][0]["total"].get<uint64_t>() * 9 / 10)
@@ -140,17 +134,10 @@ TEST_F(MaioTest, RetriedLoadStartsOver) {
 
 // The kernel reads a window for each page that is missed again.
 TEST_F(MaioTest, RefaultsCountWhatIsReadForThem) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 96 * kMiB;
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  sim->window_bytes = 128 << 10;
-  model_ = AddModel(sim.get(), setup.shape);
-  ASSERT_EQ(sim->Init(), 0);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  setup_.shape.shards = 8;
+  Record(setup_);
+  setup_.options.limit = 96 * kMiB;
+  auto sim = Begin(setup_, nullptr, [](Simulator* made) { made->window_bytes = 128 << 10; });
   ASSERT_TRUE(sim->Run(60000));
   ASSERT_FALSE(sim->IsResident(model_.shards[0], 0));
   sim->readers.resize(1);
@@ -164,16 +151,11 @@ TEST_F(MaioTest, RefaultsCountWhatIsReadForThem) {
 }
 
 TEST_F(MaioTest, PopulateMovesPrefetchButNotEviction) {
-  Setup setup;
-  Record(setup);
-  setup.options.limit = 128 * kMiB;
-  setup.init_ms = 0;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  for (Reader& r : sim->readers) {
-    for (Access& a : r.accesses) a.flags = PPC_F_NOT_USER;
-  }
+  Record(setup_);
+  setup_.options.limit = 128 * kMiB;
+  setup_.init_ms = 0;
+  auto sim = Begin(setup_);
+  Populate(sim.get());
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json status = End(sim.get(), "service_stop");
   EXPECT_EQ(status["released"], 0);
@@ -182,31 +164,23 @@ TEST_F(MaioTest, PopulateMovesPrefetchButNotEviction) {
 }
 
 TEST_F(MaioTest, StopBeforeReadyKeepsAPartialTemplate) {
-  Setup setup;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  auto sim = Begin(setup_);
   sim->RunFor(1000);
   EXPECT_EQ(End(sim.get(), "service_stop")["reason"], "template stored");
-  maio::Template t;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  const maio::Template t = Stored();
   EXPECT_TRUE(t.flags & maio::kPartial);
 }
 
 TEST_F(MaioTest, NoTemplateOfHalfALoad) {
-  Setup setup;
   // The policy goes in the middle of a recording...
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  auto sim = Begin(setup_);
   sim->RunFor(1000);
   std::vector<Reader> readers = sim->readers;
   sim.reset();
-  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  EXPECT_FALSE(IsStored());
   // ...and comes back while the load goes on.
-  sim = Make(setup);
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "record");
+  sim = Make(setup_);
+  ASSERT_EQ(Start(sim.get(), setup_)["mode"], "record");
   for (Reader& r : readers) {
     r.start_ms = 0;
     for (Access& a : r.accesses) a.not_before_ms = 0;
@@ -217,21 +191,17 @@ TEST_F(MaioTest, NoTemplateOfHalfALoad) {
   sim->readers = readers;
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json reply = End(sim.get(), "service_ready");
-  EXPECT_NE(reply["reason"].get<std::string>().find("in the middle"), std::string::npos) << reply;
-  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  EXPECT_TRUE(Has(reply["reason"].get<std::string>(), "in the middle")) << reply;
+  EXPECT_FALSE(IsStored());
 }
 
 // Whoever reads a vocabulary today is not the worker that read it when it was recorded.
 TEST_F(MaioTest, ASmallFileIsNoVote) {
-  Setup setup;
   auto begin = [&](size_t reader) {
-    auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-    sim->template_dir = store_.path();
-    model_ = AddModel(sim.get(), setup.shape);
-    const uint64_t vocabulary = sim->AddFile("m/vocab.bin", 24 * kMiB);
-    EXPECT_EQ(sim->Init(), 0);
-    Start(sim.get(), setup);
-    AddReaders(sim.get(), setup);
+    uint64_t vocabulary = 0;
+    auto sim = Begin(setup_, nullptr, [&](Simulator* made) {
+      vocabulary = made->AddFile("m/vocab.bin", 24 * kMiB);
+    });
     auto& accesses = sim->readers[reader].accesses;
     accesses.insert(accesses.begin() + 1, {vocabulary, 0, 24 * kMiB, 0, 0});
     return sim;
@@ -248,24 +218,19 @@ TEST_F(MaioTest, ASmallFileIsNoVote) {
 }
 
 TEST_F(MaioTest, AFileOfTheTemplateIsTakenBackFromTheKernel) {
-  Setup setup;
-  Record(setup);
-  auto sim = Make(setup);
+  Record(setup_);
+  auto sim = Make(setup_);
   sim->native[model_.shards[1]] = 1;
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  ASSERT_EQ(Start(sim.get(), setup_)["mode"], "use");
   EXPECT_EQ(sim->native[model_.shards[1]], 0);
 }
 
 TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
-  Setup setup;
-  Record(setup);
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  model_ = AddModel(sim.get(), setup.shape);
-  uint64_t lora = sim->AddFile("lora/adapter.safetensors", 16 * kMiB);
-  ASSERT_EQ(sim->Init(), 0);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  Record(setup_);
+  uint64_t lora = 0;
+  auto sim = Begin(setup_, nullptr, [&](Simulator* made) {
+    lora = made->AddFile("lora/adapter.safetensors", 16 * kMiB);
+  });
   sim->readers[0].accesses.insert(sim->readers[0].accesses.begin() + 1, {lora, 0, 16 * kMiB, 0, 0});
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->native[lora], 1);
@@ -277,26 +242,25 @@ TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
 // The service reads another model under the same ID: no more is prefetched of the recorded one,
 // and the next start records.
 TEST_F(MaioTest, AnotherModelEndsPrefetch) {
-  Setup setup;
-  setup.shape.shards = 16;
-  setup.init_ms = 0;
-  Record(setup);
-  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-  sim->template_dir = store_.path();
-  model_ = AddModel(sim.get(), setup.shape);
-  Model other = model_;
-  for (uint64_t& file : other.shards) {
-    file = sim->AddFile("other/" + std::to_string(file) + ".safetensors", setup.shape.shard_bytes);
-  }
-  ASSERT_EQ(sim->Init(), 0);
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  setup_.shape.shards = 16;
+  setup_.init_ms = 0;
+  Record(setup_);
+  Model other;
+  auto sim = Make(setup_, [&](Simulator* made) {
+    other = model_;
+    for (uint64_t& file : other.shards) {
+      const std::string path = "other/" + std::to_string(file) + ".safetensors";
+      file = made->AddFile(path, setup_.shape.shard_bytes);
+    }
+  });
+  ASSERT_EQ(Start(sim.get(), setup_)["mode"], "use");
   std::swap(model_, other);
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json status = End(sim.get(), "service_stop");
   EXPECT_LT(status["loaded"].get<uint64_t>(), model_.bytes() / 2) << status;
   EXPECT_EQ(status["groups"][0]["state"], "LOST");
-  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+  EXPECT_EQ(Start(sim.get(), setup_)["mode"], "record");
 }
 
 TEST_F(MaioTest, BadMessagesAreRefused) {

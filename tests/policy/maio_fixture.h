@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Record once, then use: what the MAIO tests share.
 #ifndef TESTS_POLICY_MAIO_FIXTURE_H_
 #define TESTS_POLICY_MAIO_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
+#include "policies/maio/template/template.h"
 #include "tests/policy/model.h"
+#include "tests/unit/has.h"
 
 namespace ppc::test {
 
@@ -30,13 +34,31 @@ class MaioTest : public ::testing::Test {
     std::vector<uint32_t> order = {0, 1};  // which slice each reader takes
   };
 
-  std::unique_ptr<Simulator> Make(const Setup& setup) {
+  using Change = std::function<void(Simulator*)>;
+
+  // Without files, and the policy not yet begun.
+  std::unique_ptr<Simulator> Empty(const Setup& setup) {
     auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-    sim->template_dir = store_.path();
+    sim->template_dir = store_.Root();
     sim->SetConfig(setup.config);
     sim->caps = (sim->caps & ~setup.no_caps) | setup.more_caps;
+    return sim;
+  }
+  // `change` has its way before the policy begins.
+  std::unique_ptr<Simulator> Make(const Setup& setup, const Change& change = {}) {
+    auto sim = Empty(setup);
     model_ = AddModel(sim.get(), setup.shape);
+    if (change) change(sim.get());
     EXPECT_EQ(sim->Init(), 0);
+    return sim;
+  }
+  // The service has started, in this mode if any is named, and its readers are there.
+  std::unique_ptr<Simulator> Begin(const Setup& setup, const char* mode = nullptr,
+                                   const Change& change = {}) {
+    auto sim = Make(setup, change);
+    const nlohmann::json service = Start(sim.get(), setup);
+    EXPECT_TRUE(mode == nullptr || service["mode"] == mode) << service;
+    AddReaders(sim.get(), setup);
     return sim;
   }
 
@@ -68,6 +90,49 @@ class MaioTest : public ::testing::Test {
     return reply;
   }
 
+  // The status of the first service.
+  static nlohmann::json StatusOf(Simulator* sim) {
+    return sim->Control({{"op", "status"}})["services"][0];
+  }
+
+  std::string Path() const { return maio::TemplatePath(store_.Root(), kId); }
+  bool IsStored() const { return std::filesystem::exists(Path()); }
+  maio::Template Stored(const std::string& path = "") const {
+    maio::Template t;
+    std::string error;
+    EXPECT_EQ(maio::Load(path.empty() ? Path() : path, &t, &error), 0) << error;
+    return t;
+  }
+  void Store(const maio::Template& t) const {
+    std::string error;
+    EXPECT_EQ(maio::Check(t), "");
+    EXPECT_EQ(maio::Store(store_.Root(), t, &error), 0) << error;
+  }
+
+  // {node, worker} of two workers on each of two nodes.
+  static void ExpectTwoOfEachNode(const maio::Template& whole) {
+    std::vector<std::pair<uint32_t, uint32_t>> groups;
+    for (const maio::TemplateGroup& group : whole.groups) {
+      if (group.id != maio::kCommonGroup) groups.emplace_back(group.node, group.id);
+    }
+    EXPECT_EQ(groups, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 2}, {1, 3}}));
+  }
+  // Readers populate their mappings in place of reading them.
+  static void Populate(Simulator* sim) {
+    for (Reader& r : sim->readers) {
+      for (Access& a : r.accesses) a.flags = PPC_F_NOT_USER;
+    }
+  }
+  static void PauseHalfWay(Simulator* sim, uint64_t until_ms) {
+    for (Reader& r : sim->readers) {
+      for (size_t i = r.accesses.size() / 2; i < r.accesses.size(); i++)
+        r.accesses[i].not_before_ms = sim->ms() + until_ms;
+    }
+  }
+  static void EndHalfWay(Simulator* sim) {
+    for (Reader& r : sim->readers) r.accesses.resize(r.accesses.size() / 2);
+  }
+
   void AddReaders(Simulator* sim, const Setup& setup) {
     for (uint32_t w = 0; w < setup.order.size(); w++) {
       Reader r;
@@ -85,25 +150,22 @@ class MaioTest : public ::testing::Test {
     }
   }
 
-  // A recording run; the template lies in the store afterwards.
-  void Record(Setup setup) {
+  // A recording run, `change` has its way when the readers are there; the template lies in the
+  // store afterwards.
+  void Record(Setup setup, const Change& change = {}) {
     setup.options.limit = 0;
-    auto sim = Make(setup);
-    nlohmann::json reply = Start(sim.get(), setup);
-    ASSERT_EQ(reply["mode"], "record") << reply;
-    AddReaders(sim.get(), setup);
+    auto sim = Begin(setup, "record");
+    if (change) change(sim.get());
     ASSERT_TRUE(sim->Run(60000));
     sim->RunFor(50);
-    reply = End(sim.get(), "service_ready");
+    const nlohmann::json reply = End(sim.get(), "service_ready");
     ASSERT_EQ(reply["reason"], "template stored") << reply;
   }
 
   // A run with the template; ends with ready.
-  std::unique_ptr<Simulator> Use(const Setup& setup) {
-    auto sim = Make(setup);
-    nlohmann::json reply = Start(sim.get(), setup);
-    EXPECT_EQ(reply["mode"], "use") << reply;
-    AddReaders(sim.get(), setup);
+  std::unique_ptr<Simulator> Use(const Setup& setup, const Change& change = {}) {
+    auto sim = Begin(setup, "use");
+    if (change) change(sim.get());
     EXPECT_TRUE(sim->Run(120000)) << "readers did not finish";
     sim->RunFor(300);
     status_ = End(sim.get(), "service_ready");
@@ -111,7 +173,8 @@ class MaioTest : public ::testing::Test {
   }
 
   static constexpr char kId[] = "0123456789abcdef0123456789abcdef";
-  TempDir store_;
+  TempTree store_;
+  Setup setup_;  // that of most tests, as they change it
   Model model_;
   nlohmann::json status_;
 };

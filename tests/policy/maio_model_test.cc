@@ -1,41 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Which model a service follows at its first start: the one that it was told of or that was missed,
 // never all that lies beside it.
 #include <filesystem>
 
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
+#include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::test {
 namespace {
+
+using maio::Field;
 
 constexpr uint64_t kTensorBytes = 24 << 20;
 
 std::string Header() {
   std::string json = R"({"w":{"dtype":"U8","shape":[24576,1024],"data_offsets":[0,25165824]}})";
   json.resize(4096 - 8, ' ');
-  std::string out(8, '\0');
-  out[0] = static_cast<char>(json.size() & 0xff);
-  out[1] = static_cast<char>(json.size() >> 8);
-  return out + json;
-}
-
-std::string Field(int number, const std::string& bytes) {
-  std::string out(1, static_cast<char>(number << 3 | 2));
-  for (size_t n = bytes.size();; n >>= 7) {
-    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    if (n <= 0x7f) break;
-  }
-  return out + bytes;
+  return maio::SafetensorsHead(json);
 }
 
 class MaioModelTest : public MaioTest {
  protected:
-  void Begin(const Setup& setup = {}) {
-    sim_ = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-    sim_->template_dir = store_.path();
-    sim_->SetConfig(setup.config);
+  void Prepare(const Setup& setup = {}) {
+    sim_ = Empty(setup);
     numbers_.clear();
   }
   uint64_t AddShard(const std::string& path) {
@@ -69,7 +57,7 @@ class MaioModelTest : public MaioTest {
 
 // An automatic service's parameter is the file that was missed.
 TEST_F(MaioModelTest, OfAFlatFolderOnlyTheMissedModelIsFollowed) {
-  Begin();
+  Prepare();
   for (const char* name : {"a.safetensors", "b.safetensors", "c.safetensors"}) AddShard(name);
   const auto status = StartWith({{"model", "b.safetensors"}});
   EXPECT_EQ(status["template_bytes"], 4096 + kTensorBytes) << status;
@@ -80,7 +68,7 @@ TEST_F(MaioModelTest, OfAFlatFolderOnlyTheMissedModelIsFollowed) {
 }
 
 TEST_F(MaioModelTest, WithoutANameOrAnIndexNothingIsGuessed) {
-  Begin();
+  Prepare();
   for (const char* name : {"a.safetensors", "b.safetensors"}) AddShard(name);
   const auto status = StartWith({});
   EXPECT_EQ(status["mode"], "record") << status;
@@ -91,7 +79,7 @@ TEST_F(MaioModelTest, WithoutANameOrAnIndexNothingIsGuessed) {
 }
 
 TEST_F(MaioModelTest, APipelinesComponentsAndNotTheCheckpointBesideThem) {
-  Begin();
+  Prepare();
   const std::string index = R"({"vae":["diffusers","A"],"transformer":["diffusers","T"]})";
   sim_->AddFile("model_index.json", index.size(), index);
   for (const char* name : {"flux1.safetensors", "vae/diffusion_pytorch_model.safetensors",
@@ -112,7 +100,7 @@ TEST_F(MaioModelTest, ExternalDataInManyFilesAreWeights) {
   const auto begin = [&](uint64_t limit) {
     Setup setup;
     setup.options.limit = limit;
-    Begin(setup);
+    Prepare(setup);
     std::string graph;
     files.clear();
     for (uint32_t i = 0; i < kFiles; i++) {
@@ -127,9 +115,7 @@ TEST_F(MaioModelTest, ExternalDataInManyFilesAreWeights) {
   EXPECT_EQ(begin(0)["mode"], "record");
   EXPECT_EQ(Read(files), "template stored");
   EXPECT_LE(sim_->demand_bytes, 4 * kMiB) << "the first start follows the list";
-  maio::Template t;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  const maio::Template t = Stored();
   for (const maio::TemplateFile& file : t.files)
     EXPECT_EQ(file.kind, maio::FileKind::kOther) << file.path;
   EXPECT_EQ(begin(0)["mode"], "use");
@@ -147,7 +133,7 @@ TEST_F(MaioModelTest, ExternalDataInManyFilesAreWeights) {
 TEST_F(MaioModelTest, SmallFilesWithoutATellingNameAreWorthATemplate) {
   std::vector<uint64_t> files;
   const auto begin = [&] {
-    Begin();
+    Prepare();
     files.clear();
     for (uint32_t i = 0; i < 8; i++)
       files.push_back(sim_->AddFile("m/w" + std::to_string(i), 4 << 20));
@@ -162,7 +148,7 @@ TEST_F(MaioModelTest, SmallFilesWithoutATellingNameAreWorthATemplate) {
 TEST_F(MaioModelTest, OfAHubCacheEachFileIsListedOnce) {
   const std::string top = "models--org--x/";
   const auto begin = [&] {
-    Begin();
+    Prepare();
     for (const int i : {1, 2}) {
       const std::string number = std::to_string(i);
       const uint64_t blob = AddShard(top + "blobs/" + number);
@@ -177,8 +163,7 @@ TEST_F(MaioModelTest, OfAHubCacheEachFileIsListedOnce) {
   t.flags = maio::kPartial | maio::kTraced;
   t.files.push_back({top + "blobs/1", 4096 + kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
   t.groups.emplace_back().extents.push_back({0, 0, 3073});
-  std::string error;
-  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+  Store(t);
   const auto status = begin();
   EXPECT_EQ(status["mode"], "record") << status;
   EXPECT_EQ(status["template_bytes"], 2 * (4096 + kTensorBytes)) << status;
@@ -187,7 +172,7 @@ TEST_F(MaioModelTest, OfAHubCacheEachFileIsListedOnce) {
   t.files.push_back(t.files[0]);
   t.files[1].path = top + "snapshots/r/model-00001-of-00002.safetensors";
   t.groups[0].extents.push_back({1, 0, 3073});
-  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+  Store(t);
   const auto doubled = begin();
   EXPECT_EQ(doubled["mode"], "use") << doubled;
   EXPECT_EQ(doubled["template_bytes"], 3073 * 4096) << doubled;
@@ -195,14 +180,14 @@ TEST_F(MaioModelTest, OfAHubCacheEachFileIsListedOnce) {
 
 TEST_F(MaioModelTest, WhatReadsPastThePageCacheOrNotAtAllIsNotLoadedAhead) {
   for (const char* format : {"dummy", "fastsafetensors"}) {
-    Begin();
+    Prepare();
     AddShard("m/model.safetensors");
     const auto status = StartWith({{"model", "m"}, {"load_format", format}});
     EXPECT_EQ(status["mode"], "record") << status;
     sim_->RunFor(2000);
     EXPECT_EQ(sim_->disk_bytes, 0u) << format;
   }
-  Begin();
+  Prepare();
   AddShard("m/model.safetensors");
   (void)StartWith({{"model", "m"}, {"load_format", "auto"}});
   sim_->RunFor(2000);
@@ -212,7 +197,7 @@ TEST_F(MaioModelTest, WhatReadsPastThePageCacheOrNotAtAllIsNotLoadedAhead) {
 // Told of by nobody: the headers were followed, and nothing of the model was read.
 TEST_F(MaioModelTest, AModelThatNobodyReadIsNotLoadedTheNextTime) {
   const auto begin = [&] {
-    Begin();
+    Prepare();
     AddShard("m/model.safetensors");
     numbers_["config"] = sim_->AddFile("m/config.json", 4096);
     return StartWith({{"model", "m"}});

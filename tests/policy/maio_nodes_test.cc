@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Services on several nodes: parts that become one template, nodes that change places.
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@ namespace {
 
 class MaioNodesTest : public MaioStoreTest {
  protected:
+  MaioNodesTest() { setup_ = Large(); }
   // Two nodes with two of four workers each and one directory, as on NFS.
   Setup Large() {
     Setup setup;
@@ -26,9 +26,8 @@ class MaioNodesTest : public MaioStoreTest {
     return sim_.get();
   }
   nlohmann::json StartOn(Simulator* sim, uint32_t node, int first_worker = -1) {
-    nlohmann::json message = {
-        {"op", "service_start"}, {"service_id", kId}, {"service", 1}, {"workers", 2},
-        {"xpus", {0, 1}},        {"node", node},      {"nodes", 2}};
+    nlohmann::json message = StartMessage({});
+    message.update({{"node", node}, {"nodes", 2}});
     if (first_worker >= 0) message["first_worker"] = first_worker;
     return Settle(sim, message);
   }
@@ -74,17 +73,11 @@ class MaioNodesTest : public MaioStoreTest {
 
 TEST_F(MaioNodesTest, PartsBecomeOneTemplateOfWhichEachNodeTakesItsOwn) {
   RecordNode(0, {0, 1});
-  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  EXPECT_FALSE(IsStored());
   RecordNode(1, {2, 3});
-  maio::Template whole;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &whole, &error), 0) << error;
+  const maio::Template whole = Stored();
   EXPECT_TRUE(whole.flags & maio::kMerged);
-  std::vector<std::pair<uint32_t, uint32_t>> groups;
-  for (const maio::TemplateGroup& group : whole.groups) {
-    if (group.id != maio::kCommonGroup) groups.emplace_back(group.node, group.id);
-  }
-  EXPECT_EQ(groups, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 2}, {1, 3}}));
+  ExpectTwoOfEachNode(whole);
   EXPECT_LE(DemandOf(0, {0, 1}), 0.05);
   EXPECT_LE(unmatched_, 0.02);
   EXPECT_LE(DemandOf(1, {2, 3}), 0.05);
@@ -105,7 +98,7 @@ TEST_F(MaioNodesTest, ANodeThatReadsAnothersPartRecordsTheNextTime) {
   RecordNode(0, {0, 1});
   RecordNode(1, {2, 3});
   DemandOf(0, {2, 3});
-  EXPECT_NE(status_["reason"].get<std::string>().find("set aside"), std::string::npos) << status_;
+  EXPECT_TRUE(Has(status_["reason"].get<std::string>(), "set aside")) << status_;
   EXPECT_EQ(StartOn(OnNode(Large()), 0)["mode"], "record");
 }
 
@@ -113,15 +106,14 @@ TEST_F(MaioNodesTest, ANodeThatReadsAnothersPartRecordsTheNextTime) {
 TEST_F(MaioNodesTest, ReadAheadIntoAnotherNodesSlicesSaysNothing) {
   RecordNode(0, {0, 1});
   RecordNode(1, {2, 3});
-  Setup setup = Large();
-  setup.order = {0, 1};
-  Simulator* sim = OnNode(setup);
+  setup_.order = {0, 1};
+  Simulator* sim = OnNode(setup_);
   EXPECT_EQ(StartOn(sim, 0)["mode"], "use");
-  AddReaders(sim, setup);
+  AddReaders(sim, setup_);
   Reader ahead;
   ahead.pid = 101;  // worker 1
   ahead.xpu = 1;
-  ahead.bytes_per_ms = setup.rate;
+  ahead.bytes_per_ms = setup_.rate;
   const std::vector<Access> own = WorkerAccesses(model_, 1);
   for (const Access& next : WorkerAccesses(model_, 2)) {
     const auto is_next = [&](const Access& a) {
@@ -136,23 +128,22 @@ TEST_F(MaioNodesTest, ReadAheadIntoAnotherNodesSlicesSaysNothing) {
   sim->RunFor(300);
   const nlohmann::json status = End(sim, "service_ready");
   EXPECT_EQ(status["unknown"], 0) << status;
-  EXPECT_TRUE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  EXPECT_TRUE(IsStored());
 }
 
 // The store was gone when the part was recorded, and when it was recorded again.
 TEST_F(MaioNodesTest, APartThatCouldNotBePutIsPutLater) {
-  const std::string shared = nodes_.path() + "/shared";
-  Setup setup = Large();
-  setup.config["store"] = "dir:" + shared;
-  setup.order = {0, 1};
+  const std::string shared = nodes_.Root() + "/shared";
+  setup_.config["store"] = "dir:" + shared;
+  setup_.order = {0, 1};
   uint64_t recorded_ns = 0;
   for (const char* record : {"auto", "always"}) {
-    setup.config["record"] = record;
+    setup_.config["record"] = record;
     if (std::filesystem::exists(shared)) std::filesystem::rename(shared, shared + ".away");
     std::ofstream(shared) << "no directory";
-    Simulator* sim = Node("a", setup);
+    Simulator* sim = Node("a", setup_);
     StartOn(sim, 0);
-    AddReaders(sim, setup);
+    AddReaders(sim, setup_);
     ASSERT_TRUE(sim->Run(600000));
     sim->RunFor(50);
     End(sim, "service_ready");
@@ -161,14 +152,12 @@ TEST_F(MaioNodesTest, APartThatCouldNotBePutIsPutLater) {
     std::filesystem::remove(shared);
     if (std::filesystem::exists(shared + ".away"))
       std::filesystem::rename(shared + ".away", shared);
-    setup.config["record"] = "auto";
-    sim = Node("a", setup);
+    setup_.config["record"] = "auto";
+    sim = Node("a", setup_);
     EXPECT_EQ(StartOn(sim, 0)["mode"], "use");
     sim->RunBackground();
     EXPECT_EQ(Warnings(*sim), 0u);
-    maio::Template part;
-    std::string error;
-    ASSERT_EQ(maio::Load(maio::PartPath(shared, kId, 0), &part, &error), 0) << error;
+    const maio::Template part = Stored(maio::PartPath(shared, kId, 0));
     EXPECT_GT(part.created_ns, recorded_ns);
     recorded_ns = part.created_ns;
   }

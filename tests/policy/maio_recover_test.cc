@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // MAIO after a service's process has failed: what the next start needs is loaded before that is
 // told of, that start joins, and where none comes the memory is given back.
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <utility>
 
 #include "tests/policy/maio_fixture.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 class MaioRecoverTest : public MaioTest {
  protected:
+  MaioRecoverTest() { setup_ = Scarce(); }
   // Readers faster than the disk, half of the memory that the model needs.
   static Setup Scarce() {
     Setup setup;
@@ -20,6 +23,11 @@ class MaioRecoverTest : public MaioTest {
     setup.options.limit = 96 * kMiB;
     setup.config = {{"at_ready", "all"}};  // the simulator's processes map what they have read
     return setup;
+  }
+  std::unique_ptr<Simulator> Serving(const Setup& setup) {
+    auto sim = Use(setup);
+    sim->RunFor(5000);
+    return sim;
   }
   nlohmann::json Fail(Simulator* sim) { return End(sim, "service_failed"); }
 
@@ -38,23 +46,21 @@ class MaioRecoverTest : public MaioTest {
 
 // Told three seconds before the new process, in which half of the model does not fit all the same.
 TEST_F(MaioRecoverTest, TheNextStartFindsWhatWasLoadedMeanwhile) {
-  const Setup setup = Scarce();
-  Record(setup);
+  Record(setup_);
   uint64_t took_ms[2] = {};
   uint64_t read[2] = {};
   for (const bool is_told : {false, true}) {
-    auto sim = Use(setup);
-    sim->RunFor(5000);  // it did not fit: nothing of it stays
+    auto sim = Serving(setup_);  // it did not fit: nothing of it stays
     EXPECT_EQ(sim->resident(), 0u);
     const uint64_t before = sim->disk_bytes;
     const nlohmann::json reply = is_told ? Fail(sim.get()) : End(sim.get(), "service_stop");
     EXPECT_EQ(reply.value("wait_s", 0), is_told ? 60 : 0) << reply;
     sim->RunFor(3000);
-    EXPECT_LE(sim->resident(), setup.options.limit * 85 / 100);
-    EXPECT_GE(sim->resident(), is_told ? setup.options.limit * 75 / 100 : 0);
-    took_ms[is_told] = Restart(sim.get(), setup);
+    EXPECT_LE(sim->resident(), setup_.options.limit * 85 / 100);
+    EXPECT_GE(sim->resident(), is_told ? setup_.options.limit * 75 / 100 : 0);
+    took_ms[is_told] = Restart(sim.get(), setup_);
     read[is_told] = sim->disk_bytes - before;
-    EXPECT_LE(sim->peak, setup.options.limit * 85 / 100 + 4 * kMiB);
+    EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100 + 4 * kMiB);
     EXPECT_EQ(sim->reclaimed_bytes, 0u);
   }
   RecordProperty("told_percent", static_cast<int>(took_ms[1] * 100 / took_ms[0]));
@@ -64,12 +70,9 @@ TEST_F(MaioRecoverTest, TheNextStartFindsWhatWasLoadedMeanwhile) {
 
 // Killed half way: what was loaded ahead of it stays, and the beginning comes beside it.
 TEST_F(MaioRecoverTest, KilledHalfWay) {
-  Setup setup = Scarce();
-  Record(setup);
-  setup.rate = 90 << 10;  // the loader is ahead of them
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  Record(setup_);
+  setup_.rate = 90 << 10;  // the loader is ahead of them
+  auto sim = Begin(setup_);
   while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
   sim->readers.clear();
   const uint64_t left = sim->resident();
@@ -77,9 +80,9 @@ TEST_F(MaioRecoverTest, KilledHalfWay) {
   const uint64_t before = sim->disk_bytes;
   Fail(sim.get());
   sim->RunFor(3000);
-  EXPECT_GE(sim->resident() + 8 * kMiB, setup.options.limit * 80 / 100);
-  setup.rate = 400 << 10;
-  Restart(sim.get(), setup);
+  EXPECT_GE(sim->resident() + 8 * kMiB, setup_.options.limit * 80 / 100);
+  setup_.rate = 400 << 10;
+  Restart(sim.get(), setup_);
   // Nothing that was there is read again, but for a little that made room.
   EXPECT_LE(sim->disk_bytes - before, model_.bytes() - left + model_.bytes() / 20);
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
@@ -136,26 +139,22 @@ TEST_F(MaioReplaceTest, AtOnceFromASlowDisk) {
 
 // The start joins, it does not begin anew: what was asked for is not asked for again.
 TEST_F(MaioRecoverTest, TheStartJoins) {
-  const Setup setup = Scarce();
-  Record(setup);
-  auto sim = Use(setup);
-  sim->RunFor(5000);
+  Record(setup_);
+  auto sim = Serving(setup_);
   const uint64_t before = sim->disk_bytes;
   Fail(sim.get());
   sim->RunFor(1000);
   const uint64_t asked = sim->stats["asked_bytes"];
   EXPECT_GE(asked, 64 * kMiB);
-  Start(sim.get(), setup);
+  Start(sim.get(), setup_);
   sim->RunFor(1000);
   EXPECT_EQ(sim->stats["asked_bytes"], asked);        // there is no room for more
   EXPECT_LE(sim->disk_bytes - before, asked + kMiB);  // and the small files
 }
 
 TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
-  const Setup setup = Scarce();
-  Record(setup);
-  auto sim = Use(setup);
-  sim->RunFor(5000);
+  Record(setup_);
+  auto sim = Serving(setup_);
   const uint64_t stays = sim->resident();
   for (int told = 0; told < 2; told++) {  // by two, perhaps
     EXPECT_EQ(Fail(sim.get())["wait_s"], 60);
@@ -170,10 +169,8 @@ TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
 
 // What the failed process did last may be told after its failure: that is not the next one.
 TEST_F(MaioRecoverTest, WhatIsToldLateIsNobodysStart) {
-  const Setup setup = Scarce();
-  Record(setup);
-  auto sim = Use(setup);
-  sim->RunFor(5000);
+  Record(setup_);
+  auto sim = Serving(setup_);
   const uint64_t stays = sim->resident();
   const Access last = sim->readers[0].accesses[sim->readers[0].accesses.size() / 2];
   Fail(sim.get());
@@ -189,8 +186,7 @@ TEST_F(MaioRecoverTest, WhatIsToldLateIsNobodysStart) {
 TEST_F(MaioRecoverTest, WhatWasThereBeforeStays) {
   Setup setup;
   Record(setup);
-  auto sim = Use(setup);
-  sim->RunFor(5000);
+  auto sim = Serving(setup);
   const uint64_t stays = sim->resident();
   EXPECT_GE(stays, model_.bytes());
   const uint64_t before = sim->disk_bytes;
@@ -204,25 +200,22 @@ TEST_F(MaioRecoverTest, WhatWasThereBeforeStays) {
 
 // Others' pages are not what another number of workers needs in that order: it begins anew.
 TEST_F(MaioRecoverTest, AnotherShapeOfStartDoesNotJoin) {
-  const Setup setup = Scarce();
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   Fail(sim.get());
   sim->RunFor(1000);
-  nlohmann::json message = StartMessage(setup);
+  nlohmann::json message = StartMessage(setup_);
   message["xpus"] = {1, 0};
   Settle(sim.get(), message);
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   EXPECT_TRUE(sim->Run(120000));
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
 }
 
 TEST_F(MaioRecoverTest, SwitchedOffNothingIsLoaded) {
-  Setup setup = Scarce();
-  Record(setup);
-  setup.config["recover_s"] = 0;
-  auto sim = Use(setup);
-  sim->RunFor(5000);
+  Record(setup_);
+  setup_.config["recover_s"] = 0;
+  auto sim = Serving(setup_);
   const uint64_t before = sim->disk_bytes;
   EXPECT_EQ(Fail(sim.get())["wait_s"], 0);
   sim->RunFor(3000);
@@ -237,16 +230,15 @@ TEST_F(MaioRecoverTest, SwitchedOffNothingIsLoaded) {
 }
 
 TEST_F(MaioRecoverTest, RefusesNonsense) {
-  const Setup setup = Scarce();
-  auto sim = Make(setup);
+  auto sim = Make(setup_);
   EXPECT_TRUE(Fail(sim.get()).contains("error"));  // never started
-  Start(sim.get(), setup);
+  Start(sim.get(), setup_);
   for (const nlohmann::json& wait :
        {nlohmann::json(0), nlohmann::json(3601), nlohmann::json("soon")}) {
     const nlohmann::json reply =
         sim->Control({{"op", "service_failed"}, {"service_id", kId}, {"wait_s", wait}});
     ASSERT_TRUE(reply.contains("error")) << wait;
-    EXPECT_NE(reply["error"].get<std::string>().find("wait_s"), std::string::npos) << reply;
+    EXPECT_TRUE(Has(reply["error"].get<std::string>(), "wait_s")) << reply;
   }
 }
 
@@ -262,6 +254,57 @@ TEST_F(MaioRecoverTest, AFirstStartThatFailsIsRecordedAgain) {
   ASSERT_TRUE(sim->Run(60000));
   sim->RunFor(50);
   EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+}
+
+// What a service takes for itself before it reads its model is not filled with the model first.
+
+class MaioOwnMemoryTest : public MaioTest {
+ protected:
+  // A start whose service takes memory of its own before it reads.
+  std::unique_ptr<Simulator> Run(const Setup& setup, uint64_t own) {
+    auto sim = Begin(setup);
+    sim->RunFor(setup.init_ms - 100);
+    sim->set_other(own);
+    EXPECT_TRUE(sim->Run(120000));
+    sim->RunFor(300);
+    EXPECT_EQ(End(sim.get(), "service_ready").value("error", ""), "");
+    EXPECT_EQ(sim->evicted_of[1], sim->evicted_bytes);
+    return sim;
+  }
+};
+
+TEST_F(MaioOwnMemoryTest, ItIsLeftOnceItIsKnown) {
+  setup_.shape.shard_bytes = 192ull << 20;
+  setup_.shape.tensor_bytes = 24ull << 20;
+  setup_.rate = 480 << 10;
+  setup_.options.disk_bytes_per_ms = 1600 << 10;
+  setup_.init_ms = 2000;
+  const uint64_t bytes = Model{setup_.shape, 0, {}}.bytes();
+  const uint64_t own = bytes / 12;
+  setup_.options.limit = bytes / 2;
+  Run(setup_, 0);  // recorded when it took nothing
+  const auto unaware = Run(setup_, own);
+  EXPECT_GT(unaware->reread_bytes, own / 2);
+  EXPECT_GT(unaware->evicted_bytes, own);
+  for (const auto& entry : std::filesystem::directory_iterator(store_.Root()))
+    std::filesystem::remove_all(entry);
+  Run(setup_, own);
+  const auto aware = Run(setup_, own);
+  EXPECT_LT(aware->reread_bytes, unaware->reread_bytes / 4);
+  EXPECT_LE(aware->ms(), unaware->ms());
+  // Another time it takes less, and what was left is loaded as soon as it reads.
+  const auto modest = Run(setup_, 0);
+  EXPECT_LT(modest->reread_bytes, own / 4);
+  // Where it was recorded without a limit it is known as well.
+  for (const auto& entry : std::filesystem::directory_iterator(store_.Root()))
+    std::filesystem::remove_all(entry);
+  const uint64_t limit = std::exchange(setup_.options.limit, 64ull << 30);
+  setup_.options.is_cgroup = false;
+  Run(setup_, own);
+  setup_.options.limit = limit;
+  setup_.options.is_cgroup = true;
+  const auto limited = Run(setup_, own);
+  EXPECT_LT(limited->reread_bytes, unaware->reread_bytes / 4);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Nodes with directories of their own, and what the tests of shared stores look at.
 #ifndef TESTS_POLICY_MAIO_STORE_FIXTURE_H_
 #define TESTS_POLICY_MAIO_STORE_FIXTURE_H_
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "tests/policy/maio_fixture.h"
+#include "tests/unit/has.h"
 
 namespace ppc::test {
 
@@ -18,16 +18,11 @@ class MaioStoreTest : public MaioTest {
   // A node with a directory of its own; one lives at a time.
   Simulator* Node(const std::string& name, const Setup& setup) {
     sim_.reset();
-    sim_ = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-    sim_->template_dir = nodes_.path() + "/" + name;
-    std::filesystem::create_directories(sim_->template_dir);
-    sim_->SetConfig(setup.config);
-    model_ = AddModel(sim_.get(), setup.shape);
-    EXPECT_EQ(sim_->Init(), 0);
+    sim_ = Make(setup, [&](Simulator* made) {
+      made->template_dir = nodes_.Root() + "/" + name;
+      std::filesystem::create_directories(made->template_dir);
+    });
     return sim_.get();
-  }
-  nlohmann::json StatusOf(Simulator* sim) {
-    return sim->Control({{"op", "status"}})["services"][0];
   }
   static size_t Warnings(const Simulator& sim) {
     return static_cast<size_t>(std::count_if(sim.log.begin(), sim.log.end(), [](const auto& line) {
@@ -44,15 +39,14 @@ class MaioStoreTest : public MaioTest {
     sim->RunFor(50);
     const nlohmann::json status = End(sim, "service_ready");
     sim->RunBackground();
-    for (const std::string& line : sim->log)
-      EXPECT_EQ(line.find("background work failed"), std::string::npos) << line;
+    for (const std::string& line : sim->log) EXPECT_FALSE(Has(line, "background work failed"));
     return status["reason"].get<std::string>();
   }
   std::string LocalOf(const std::string& name) {
-    return maio::TemplatePath(nodes_.path() + "/" + name, kId);
+    return maio::TemplatePath(nodes_.Root() + "/" + name, kId);
   }
 
-  TempDir nodes_;
+  TempTree nodes_;
   std::unique_ptr<Simulator> sim_;
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // MAIO with templates from headers: the first start of a service follows them
 // while it is recorded, and files that changed are taken from theirs.
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/policy/maio_fixture.h"
+#include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::test {
 namespace {
@@ -27,26 +27,36 @@ class MaioSynthTest : public MaioTest {
     }
     json += "}";
     json.resize(4096 - 8, ' ');
-    std::string out(8, '\0');
-    out[0] = static_cast<char>(json.size() & 0xff);
-    out[1] = static_cast<char>(json.size() >> 8);
-    return out + json;
+    return maio::SafetensorsHead(json);
   }
 
   static std::string ShardName(uint32_t shard) {
     const std::string number = std::to_string(shard + 1);
     return "m/model-" + std::string(5 - number.size(), '0') + number + "-of-00012.safetensors";
   }
+  // The policy has not begun.
   std::unique_ptr<Simulator> MakeReal(const Setup& setup) {
-    auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
-    sim->template_dir = store_.path();
-    sim->SetConfig(setup.config);
+    auto sim = Empty(setup);
     config_ = sim->AddFile("m/config.json", 8 << 10);
     shards_.clear();
     for (uint32_t i = 0; i < kShards; i++)
       shards_.push_back(
           sim->AddFile(ShardName(i), 4096 + kTensors * kTensorBytes, Header(kTensors)));
     return sim;
+  }
+  nlohmann::json StartReal(Simulator* sim, const Setup& setup) {
+    EXPECT_EQ(sim->Init(), 0);
+    return Start(sim, setup);
+  }
+  // A template that lists the beginning of the first shard.
+  void StoreOfOneShard(uint32_t flags, uint64_t pages) {
+    maio::Template t;
+    t.service_id = kId;
+    t.flags = flags;
+    t.files.push_back(
+        {ShardName(0), 4096 + kTensors * kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
+    t.groups.emplace_back().extents = {{0, 0, pages}};
+    Store(t);
   }
   // A shard with more tensors.
   void Grow(Simulator* sim, uint32_t shard) {
@@ -92,13 +102,11 @@ class MaioSynthTest : public MaioTest {
 };
 
 TEST_F(MaioSynthTest, TheFirstStartFollowsTheHeadersAndIsRecorded) {
-  Setup setup;
-  auto sim = MakeReal(setup);
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  auto sim = MakeReal(setup_);
+  const nlohmann::json reply = StartReal(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "record") << reply;
-  EXPECT_NE(reply["reason"].get<std::string>().find("headers"), std::string::npos) << reply;
-  nlohmann::json status = RunToReady(sim.get(), setup);
+  EXPECT_TRUE(Has(reply["reason"].get<std::string>(), "headers")) << reply;
+  nlohmann::json status = RunToReady(sim.get(), setup_);
   EXPECT_EQ(status["reason"], "template stored") << status;
   // Read once, and ahead of the workers.
   EXPECT_EQ(sim->reread_bytes, 0u);
@@ -107,77 +115,62 @@ TEST_F(MaioSynthTest, TheFirstStartFollowsTheHeadersAndIsRecorded) {
   // The configuration is listed for the service itself; here the workers read it.
   EXPECT_LE(status["over_prefetch"], 8192) << status;
   // What was recorded is what the headers had said.
-  maio::Template recorded;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &recorded, &error), 0) << error;
+  const maio::Template recorded = Stored();
   EXPECT_EQ(recorded.flags, maio::kComplete | maio::kTraced);
   maio::PageSet pages;
   pages.Add(recorded);
   EXPECT_EQ(pages.bytes(), kShards * (4096 + kTensors * kTensorBytes) + 8192);
-  auto second = MakeReal(setup);
-  ASSERT_EQ(second->Init(), 0);
-  EXPECT_EQ(Start(second.get(), setup)["reason"], "template found");
+  auto second = MakeReal(setup_);
+  EXPECT_EQ(StartReal(second.get(), setup_)["reason"], "template found");
 }
 
 // The observer does not see what is mapped by huge pages; what is loaded ahead is no sign of them.
 TEST_F(MaioSynthTest, ARecordingIsSuspectWhereAMappedModelWasInMemoryBefore) {
   for (const bool is_warm : {true, false}) {
     Setup setup;
-    TempDir store;
+    TempTree store;
     auto sim = MakeReal(setup);
-    sim->template_dir = store.path();
+    sim->template_dir = store.Root();
     sim->caps |= PPC_MISSES_HUGE;
     if (is_warm) {
       for (const uint64_t shard : shards_)
         sim->residency[shard].resident = kTensors * kTensorBytes * 3 / 4;
     }
-    ASSERT_EQ(sim->Init(), 0);
-    EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+    EXPECT_EQ(StartReal(sim.get(), setup)["mode"], "record");
     EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
-    maio::Template recorded;
-    std::string error;
-    ASSERT_EQ(maio::Load(maio::TemplatePath(store.path(), kId), &recorded, &error), 0) << error;
+    const maio::Template recorded = Stored(maio::TemplatePath(store.Root(), kId));
     EXPECT_EQ((recorded.flags & maio::kWarmSuspect) != 0, is_warm);
   }
 }
 
 TEST_F(MaioSynthTest, RecordingWithoutPrefetchReadsByItself) {
-  Setup setup;
-  setup.config = {{"prefetch", false}};
-  auto sim = MakeReal(setup);
-  ASSERT_EQ(sim->Init(), 0);
-  EXPECT_EQ(Start(sim.get(), setup)["reason"], "no template yet");
-  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+  setup_.config = {{"prefetch", false}};
+  auto sim = MakeReal(setup_);
+  EXPECT_EQ(StartReal(sim.get(), setup_)["reason"], "no template yet");
+  EXPECT_EQ(RunToReady(sim.get(), setup_)["reason"], "template stored");
   EXPECT_GT(sim->demand_bytes, 40 * kMiB);
 }
 
 TEST_F(MaioSynthTest, NeverRecordingUsesTheHeadersAlone) {
-  Setup setup;
-  setup.config = {{"record", "never"}};
-  auto sim = MakeReal(setup);
-  ASSERT_EQ(sim->Init(), 0);
-  EXPECT_EQ(Start(sim.get(), setup)["mode"], "use");
-  RunToReady(sim.get(), setup);
+  setup_.config = {{"record", "never"}};
+  auto sim = MakeReal(setup_);
+  EXPECT_EQ(StartReal(sim.get(), setup_)["mode"], "use");
+  RunToReady(sim.get(), setup_);
   EXPECT_LE(sim->demand_bytes, 2 * kMiB);
-  maio::Template none;
-  std::string error;
-  EXPECT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &none, &error), -ENOENT);
+  EXPECT_FALSE(IsStored());
 }
 
 TEST_F(MaioSynthTest, AChangedFileIsTakenFromItsHeader) {
-  Setup setup;
-  auto first = MakeReal(setup);
-  ASSERT_EQ(first->Init(), 0);
-  Start(first.get(), setup);
-  RunToReady(first.get(), setup);
-  auto sim = MakeReal(setup);
+  auto first = MakeReal(setup_);
+  StartReal(first.get(), setup_);
+  RunToReady(first.get(), setup_);
+  auto sim = MakeReal(setup_);
   Grow(sim.get(), 3);
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  const nlohmann::json reply = StartReal(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "use") << reply;
   EXPECT_EQ(reply["stale_files"], 1);
   EXPECT_EQ(reply["synthesized_files"], 1);
-  nlohmann::json status = RunToReady(sim.get(), setup);
+  nlohmann::json status = RunToReady(sim.get(), setup_);
   EXPECT_EQ(sim->native[shards_[3]], 0);
   EXPECT_LE(sim->demand_bytes, 2 * kMiB);
   EXPECT_EQ(status["unknown"], 0) << status;
@@ -185,71 +178,44 @@ TEST_F(MaioSynthTest, AChangedFileIsTakenFromItsHeader) {
 }
 
 TEST_F(MaioSynthTest, AStoredSyntheticTemplateIsFollowedAndReplaced) {
-  Setup setup;
-  auto sim = MakeReal(setup);
-  maio::Template t;
-  t.service_id = kId;
-  t.flags = maio::kComplete | maio::kSynthetic;
-  t.files.push_back(
-      {ShardName(0), 4096 + kTensors * kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
-  maio::TemplateGroup group;
-  group.extents = {{0, 0, 1 + kTensors * kTensorBytes / 4096}};
-  t.groups = {group};
-  std::string error;
-  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  auto sim = MakeReal(setup_);
+  StoreOfOneShard(maio::kComplete | maio::kSynthetic, 1 + kTensors * kTensorBytes / 4096);
+  const nlohmann::json reply = StartReal(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "record");
   EXPECT_EQ(reply["template_bytes"], 4096 + kTensors * kTensorBytes) << reply;
-  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  EXPECT_EQ(RunToReady(sim.get(), setup_)["reason"], "template stored");
+  const maio::Template t = Stored();
   EXPECT_EQ(t.flags & maio::kSynthetic, 0u);
   EXPECT_EQ(t.files.size(), kShards + 1);
 }
 
 // It is what a recording can be: used, not repeated; the headers tell the rest.
 TEST_F(MaioSynthTest, ATemplateThatOverflowedIsUsedAndCompleted) {
-  Setup setup;
-  auto sim = MakeReal(setup);
-  maio::Template t;
-  t.service_id = kId;
-  t.flags = maio::kComplete | maio::kTraced | maio::kOverflow;
-  t.files.push_back(
-      {ShardName(0), 4096 + kTensors * kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
-  maio::TemplateGroup group;
-  group.extents = {{0, 0, 1}};
-  t.groups = {group};
-  std::string error;
-  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  auto sim = MakeReal(setup_);
+  StoreOfOneShard(maio::kComplete | maio::kTraced | maio::kOverflow, 1);
+  const nlohmann::json reply = StartReal(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "use") << reply;
-  EXPECT_NE(reply["reason"].get<std::string>().find("completed from the model's headers"),
-            std::string::npos)
+  EXPECT_TRUE(Has(reply["reason"].get<std::string>(), "completed from the model's headers"))
       << reply;
-  RunToReady(sim.get(), setup);
+  RunToReady(sim.get(), setup_);
   EXPECT_LE(sim->demand_bytes, 2 * kMiB);
   EXPECT_EQ(sim->reread_bytes, 0u);
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  const maio::Template t = Stored();
   EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced | maio::kOverflow);
   EXPECT_EQ(t.files.size(), 1u);
 }
 
 // Two nodes with two of four workers each; what has to be known of one is made from the headers.
 TEST_F(MaioSynthTest, ADraftModelIsLoadedAfterItsModel) {
-  Setup setup;
-  setup.config = {{"record", "never"}};
-  auto sim = MakeReal(setup);
+  setup_.config = {{"record", "never"}};
+  auto sim = MakeReal(setup_);
   const uint64_t draft =
       sim->AddFile("d/model.safetensors", 4096 + kTensors * kTensorBytes, Header(kTensors));
   ASSERT_EQ(sim->Init(), 0);
   const auto bytes = [&](const nlohmann::json& params) {
-    const nlohmann::json started = Settle(sim.get(), {{"op", "service_start"},
-                                                      {"service_id", kId},
-                                                      {"service", 1},
-                                                      {"workers", 2},
-                                                      {"xpus", {0, 1}},
-                                                      {"params", params}});
+    nlohmann::json message = StartMessage(setup_);
+    message["params"] = params;
+    const nlohmann::json started = Settle(sim.get(), message);
     End(sim.get(), "service_stop");
     return started.value("template_bytes", uint64_t{0});
   };
@@ -269,11 +235,28 @@ class MaioSynthNodesTest : public MaioSynthTest {
   nlohmann::json StartOn(Simulator* sim, uint32_t node, nlohmann::json params = {},
                          uint32_t nodes = 2) {
     EXPECT_EQ(sim->Init(), 0);
-    nlohmann::json message = {{"op", "service_start"}, {"service_id", kId}, {"service", 1},
-                              {"workers", 2},          {"xpus", {0, 1}},    {"node", node},
-                              {"nodes", nodes}};
+    nlohmann::json message = StartMessage({});
+    message.update({{"node", node}, {"nodes", nodes}});
     if (!params.is_null()) message["params"] = std::move(params);
     return Settle(sim, message);
+  }
+  // What the node's two workers, of so many, do once the service follows what is listed.
+  nlohmann::json Follow(Simulator* sim, uint32_t node, uint32_t workers = kWorkers) {
+    const nlohmann::json status = RunToReady(sim, {}, node * 2, workers);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_EQ(status["unknown"], 0) << status;
+    return status;
+  }
+  // The same where nothing was ever recorded.
+  nlohmann::json FollowHeaders(uint32_t node, uint64_t bytes, const nlohmann::json& params = {},
+                               uint32_t nodes = 2, uint32_t workers = kWorkers) {
+    Setup setup;
+    setup.config = {{"record", "never"}};
+    auto sim = MakeReal(setup);
+    const nlohmann::json started = StartOn(sim.get(), node, params, nodes);
+    EXPECT_EQ(started["mode"], "use") << started;
+    EXPECT_EQ(started["template_bytes"], bytes) << started;
+    return Follow(sim.get(), node, workers);
   }
   // The node's workers alone read, and next to nothing without having been read for.
   void RecordNode(uint32_t node) {
@@ -281,12 +264,10 @@ class MaioSynthNodesTest : public MaioSynthTest {
     auto sim = MakeReal(setup);
     const nlohmann::json started = StartOn(sim.get(), node);
     EXPECT_EQ(started["mode"], "record") << started;
-    EXPECT_NE(started["reason"].get<std::string>().find("headers"), std::string::npos) << started;
+    EXPECT_TRUE(Has(started["reason"].get<std::string>(), "headers")) << started;
     EXPECT_EQ(started["template_bytes"], kNodeBytes) << started;
-    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
+    const nlohmann::json status = Follow(sim.get(), node);
     EXPECT_EQ(status["reason"], "template stored") << status;
-    EXPECT_EQ(status["unknown"], 0) << status;
-    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
     EXPECT_LE(sim->disk_bytes, kNodeBytes * 101 / 100);
     EXPECT_EQ(sim->reread_bytes, 0u);
   }
@@ -295,45 +276,17 @@ class MaioSynthNodesTest : public MaioSynthTest {
 TEST_F(MaioSynthNodesTest, AMissingPartIsMadeFromHeaders) {
   RecordNode(0);  // neither has a part
   RecordNode(1);  // the other's part is of no use to it
-  maio::Template whole;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &whole, &error), 0) << error;
-  std::vector<std::pair<uint32_t, uint32_t>> groups;
-  for (const maio::TemplateGroup& group : whole.groups) {
-    if (group.id != maio::kCommonGroup) groups.emplace_back(group.node, group.id);
-  }
-  EXPECT_EQ(groups, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 2}, {1, 3}}));
+  ExpectTwoOfEachNode(Stored());
 }
 
 TEST_F(MaioSynthNodesTest, NeverRecordingANodeUsesTheHeadersAlone) {
-  for (const uint32_t node : {0u, 1u}) {
-    Setup setup;
-    setup.config = {{"record", "never"}};
-    auto sim = MakeReal(setup);
-    const nlohmann::json started = StartOn(sim.get(), node);
-    EXPECT_EQ(started["mode"], "use") << started;
-    EXPECT_EQ(started["template_bytes"], kNodeBytes) << started;
-    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
-    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
-    EXPECT_EQ(status["unknown"], 0) << status;
-  }
+  for (const uint32_t node : {0u, 1u}) FollowHeaders(node, kNodeBytes);
 }
 
 // 256 workers hold the model together; each node follows its own two.
 TEST_F(MaioSynthNodesTest, ManyNodes) {
-  Setup setup;
-  setup.config = {{"record", "never"}};
-  for (const uint32_t node : {0u, 127u}) {
-    auto sim = MakeReal(setup);
-    const nlohmann::json started = StartOn(sim.get(), node, {}, 128);
-    EXPECT_EQ(started["mode"], "use") << started;
-    EXPECT_EQ(started["template_bytes"],
-              kShards * (4096 + 2 * kTensorBytes + 2 * kTensorBytes * 2 / 256) + 8192)
-        << started;
-    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, 256);
-    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
-    EXPECT_EQ(status["unknown"], 0) << status;
-  }
+  constexpr uint64_t kOwnBytes = kShards * (4096 + 2 * kTensorBytes + 2 * kTensorBytes * 2 / 256);
+  for (const uint32_t node : {0u, 127u}) FollowHeaders(node, kOwnBytes + 8192, {}, 128, 256);
 }
 
 // Each node has the whole model: its workers 2 and 3 read what 0 and 1 of the other one do.
@@ -354,16 +307,12 @@ TEST_F(MaioSynthNodesTest, AFileThatChangedIsTakenFromItsHeader) {
   RecordNode(0);
   RecordNode(1);
   for (const uint32_t node : {0u, 1u}) {
-    Setup setup;
-    auto sim = MakeReal(setup);
+    auto sim = MakeReal({});
     Grow(sim.get(), 3);
     const nlohmann::json started = StartOn(sim.get(), node);
     EXPECT_EQ(started["mode"], "use") << started;
     EXPECT_EQ(started["synthesized_files"], 1) << started;
-    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
-    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
-    EXPECT_EQ(status["unknown"], 0) << status;
-    EXPECT_EQ(status["over_prefetch"], 0) << status;
+    EXPECT_EQ(Follow(sim.get(), node)["over_prefetch"], 0);
   }
 }
 
@@ -380,17 +329,15 @@ TEST_F(MaioSynthTest, DataParallelWorkersAreCountedOnceBesideExperts) {
 }
 
 TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
-  Setup setup;
-  auto sim = MakeReal(setup);
+  auto sim = MakeReal(setup_);
   sim->files[shards_[5]].head[7] = 1;
-  ASSERT_EQ(sim->Init(), 0);
-  nlohmann::json reply = Start(sim.get(), setup);
+  const nlohmann::json reply = StartReal(sim.get(), setup_);
   EXPECT_EQ(reply["mode"], "record");
   EXPECT_EQ(reply["reason"], "no template yet");
   bool told = false;
   for (const std::string& line : sim->log) told |= line.find(ShardName(5)) != std::string::npos;
   EXPECT_TRUE(told);
-  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+  EXPECT_EQ(RunToReady(sim.get(), setup_)["reason"], "template stored");
 }
 
 }  // namespace

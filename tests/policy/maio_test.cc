@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // MAIO in the simulated machine: record, prefetch, affinity, burn after reading.
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -11,11 +11,8 @@ namespace ppc::test {
 namespace {
 
 TEST_F(MaioTest, RecordsWhatEachWorkerReads) {
-  Setup setup;
-  Record(setup);
-  maio::Template t;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  Record(setup_);
+  const maio::Template t = Stored();
   EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced);
   ASSERT_EQ(t.groups.size(), 3u);
   EXPECT_EQ(t.groups[0].id, 0u);
@@ -30,9 +27,8 @@ TEST_F(MaioTest, RecordsWhatEachWorkerReads) {
 }
 
 TEST_F(MaioTest, PrefetchesDuringInitAndReadsOnce) {
-  Setup setup;
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   EXPECT_EQ(sim->reread_bytes, 0u);
   EXPECT_EQ(sim->disk_bytes, model_.bytes() + 8192);
   // The consumers are slower than the disk and come later: nothing but the very first page is
@@ -43,23 +39,46 @@ TEST_F(MaioTest, PrefetchesDuringInitAndReadsOnce) {
   EXPECT_EQ(status_["over_prefetch"], 0) << status_;
 }
 
+// More than a word has bits.
+TEST_F(MaioTest, HundredsOfWorkersOnANode) {
+  for (const uint32_t workers : {64u, 65u, 256u}) {
+    Setup setup;
+    setup.shape = {.shards = 1, .tensor_bytes = workers * (32ull << 10), .workers = workers};
+    setup.order.resize(workers);
+    std::iota(setup.order.begin(), setup.order.end(), 0);
+    setup.xpus.assign(setup.order.begin(), setup.order.end());
+    setup.reader_xpus = setup.xpus;
+    for (const char* mode : {"record", "use"}) {
+      auto sim = Begin(setup, mode, [&](Simulator* made) { made->xpu_nodes.assign(workers, 0); });
+      EXPECT_TRUE(sim->Run(60000));
+      sim->RunFor(300);
+      status_ = End(sim.get(), "service_ready");
+      if (mode == std::string("record")) continue;
+      EXPECT_LE(sim->demand_bytes, 2 * kMiB) << workers;
+      EXPECT_EQ(sim->reread_bytes, 0u) << workers;
+      EXPECT_EQ(status_["unknown"], 0) << status_;
+      EXPECT_EQ(status_["over_prefetch"], 0) << status_;
+      EXPECT_GE(status_["groups"].size(), workers);
+    }
+    std::filesystem::remove(Path());
+  }
+}
+
 TEST_F(MaioTest, StartsBeforeTheFirstRead) {
-  Setup setup;
-  Record(setup);
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
+  Record(setup_);
+  auto sim = Make(setup_);
+  Start(sim.get(), setup_);
   sim->RunFor(2000);
   EXPECT_EQ(sim->resident(), model_.bytes() + 8192);
   EXPECT_EQ(sim->events_sent, 0u);
 }
 
 TEST_F(MaioTest, StaysBelowTheLimitAndBurnsWhatWasRead) {
-  Setup setup;
-  setup.shape.shards = 8;  // 192 MiB
-  Record(setup);
-  setup.options.limit = 96 * kMiB;
-  auto sim = Use(setup);
-  EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
+  setup_.shape.shards = 8;  // 192 MiB
+  Record(setup_);
+  setup_.options.limit = 96 * kMiB;
+  auto sim = Use(setup_);
+  EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100);
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
   EXPECT_EQ(sim->refault_bytes, 0u);
   EXPECT_EQ(sim->reread_bytes, 0u) << status_;
@@ -69,25 +88,23 @@ TEST_F(MaioTest, StaysBelowTheLimitAndBurnsWhatWasRead) {
 }
 
 TEST_F(MaioTest, ConstrainedIsAsFastAsTheBoundWhenTheDiskIsSlower) {
-  Setup setup;
-  setup.shape.shards = 8;
-  setup.rate = 400 << 10;  // readers faster than the disk
-  Record(setup);
-  setup.options.limit = 96 * kMiB;
-  auto sim = Use(setup);
+  setup_.shape.shards = 8;
+  setup_.rate = 400 << 10;  // readers faster than the disk
+  Record(setup_);
+  setup_.options.limit = 96 * kMiB;
+  auto sim = Use(setup_);
   double ideal =
-      static_cast<double>(model_.bytes()) / static_cast<double>(setup.options.disk_bytes_per_ms);
+      static_cast<double>(model_.bytes()) / static_cast<double>(setup_.options.disk_bytes_per_ms);
   EXPECT_LE(static_cast<double>(sim->ms() - 300), ideal * 1.15) << status_;
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
   EXPECT_LE(sim->reread_bytes, model_.bytes() / 100);
 }
 
 TEST_F(MaioTest, PutsPagesBesideTheirWorker) {
-  Setup setup;
-  Record(setup);
-  setup.xpus = {1, 0};  // the other way round in this run
-  setup.reader_xpus = {1, 0};
-  auto sim = Use(setup);
+  Record(setup_);
+  setup_.xpus = {1, 0};  // the other way round in this run
+  setup_.reader_xpus = {1, 0};
+  auto sim = Use(setup_);
   uint64_t exclusive = 0;
   for (const Access& a : WorkerAccesses(model_, 0)) exclusive += a.size;
   // All prefetched bytes have a target, both nodes about half.
@@ -98,29 +115,25 @@ TEST_F(MaioTest, PutsPagesBesideTheirWorker) {
 }
 
 TEST_F(MaioTest, SwitchesWorkAlone) {
-  Setup setup;
-  Record(setup);
-  setup.config = {{"affinity", false}};
-  auto sim = Use(setup);
+  Record(setup_);
+  setup_.config = {{"affinity", false}};
+  auto sim = Use(setup_);
   EXPECT_EQ(sim->node_bytes[0] + sim->node_bytes[1], 0u);
-  setup.config = {{"prefetch", false}};
-  sim = Use(setup);
+  setup_.config = {{"prefetch", false}};
+  sim = Use(setup_);
   EXPECT_EQ(sim->disk_bytes, sim->demand_bytes);
-  setup.config = {{"bar", false}};
-  setup.options.limit = 64 * kMiB;
-  sim = Use(setup);
+  setup_.config = {{"bar", false}};
+  setup_.options.limit = 64 * kMiB;
+  sim = Use(setup_);
   EXPECT_EQ(sim->evicted_bytes, 0u);
 }
 
 TEST_F(MaioTest, SharedPagesWaitForTheSlowestReader) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 128 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  sim->readers[1].bytes_per_ms = setup.rate / 2;
+  setup_.shape.shards = 8;
+  Record(setup_);
+  setup_.options.limit = 128 * kMiB;
+  auto sim = Begin(setup_);
+  sim->readers[1].bytes_per_ms = setup_.rate / 2;
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->refault_bytes, 0u);
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
@@ -130,8 +143,7 @@ TEST_F(MaioTest, SharedPagesWaitForTheSlowestReader) {
 // Loaders with threads: every worker reads its shards side by side, and not in the same
 // interleaving as when it was recorded.
 TEST_F(MaioTest, ThreadsReadFilesSideBySide) {
-  Setup setup;
-  setup.shape.shards = 8;
+  setup_.shape.shards = 8;
   auto split = [&](Simulator* sim, uint64_t skew) {
     std::vector<Reader> threads;
     for (Reader& r : sim->readers) {
@@ -147,17 +159,9 @@ TEST_F(MaioTest, ThreadsReadFilesSideBySide) {
     }
     sim->readers = threads;
   };
-  auto recording = Make(setup);
-  Start(recording.get(), setup);
-  AddReaders(recording.get(), setup);
-  split(recording.get(), 0);
-  ASSERT_TRUE(recording->Run(60000));
-  recording->RunFor(50);
-  ASSERT_EQ(End(recording.get(), "service_ready")["reason"], "template stored");
-  setup.options.limit = 128 * kMiB;
-  auto sim = Make(setup);
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
-  AddReaders(sim.get(), setup);
+  Record(setup_, [&](Simulator* sim) { split(sim, 0); });
+  setup_.options.limit = 128 * kMiB;
+  auto sim = Begin(setup_, "use");
   split(sim.get(), 1);
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json status = End(sim.get(), "service_ready");
@@ -173,8 +177,7 @@ TEST_F(MaioTest, ThreadsReadFilesSideBySide) {
 
 // Names sort as text (layer 10 before layer 9), so a loader that walks layers jumps in the file.
 TEST_F(MaioTest, TensorsOutOfFileOrder) {
-  Setup setup;
-  setup.shape.shards = 8;
+  setup_.shape.shards = 8;
   auto shuffle = [&](Simulator* sim) {
     for (Reader& r : sim->readers) {
       for (size_t at = 1; at + 8 <= r.accesses.size(); at += 8) {
@@ -184,17 +187,9 @@ TEST_F(MaioTest, TensorsOutOfFileOrder) {
       }
     }
   };
-  auto recording = Make(setup);
-  Start(recording.get(), setup);
-  AddReaders(recording.get(), setup);
-  shuffle(recording.get());
-  ASSERT_TRUE(recording->Run(60000));
-  recording->RunFor(50);
-  End(recording.get(), "service_ready");
-  setup.options.limit = 128 * kMiB;
-  auto sim = Make(setup);
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
-  AddReaders(sim.get(), setup);
+  Record(setup_, shuffle);
+  setup_.options.limit = 128 * kMiB;
+  auto sim = Begin(setup_, "use");
   shuffle(sim.get());
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->reread_bytes, 0u);
@@ -203,13 +198,10 @@ TEST_F(MaioTest, TensorsOutOfFileOrder) {
 }
 
 TEST_F(MaioTest, ReadCallsWorkLikeMappings) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 96 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  setup_.shape.shards = 8;
+  Record(setup_);
+  setup_.options.limit = 96 * kMiB;
+  auto sim = Begin(setup_);
   for (Reader& r : sim->readers) r.mapped = false;
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->reread_bytes, 0u);
@@ -218,13 +210,10 @@ TEST_F(MaioTest, ReadCallsWorkLikeMappings) {
 
 // Vocabulary: an anonymous allocation of the service makes room shrink in the middle of the load.
 TEST_F(MaioTest, RoomShrinksWhileLoading) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 160 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  setup_.shape.shards = 8;
+  Record(setup_);
+  setup_.options.limit = 160 * kMiB;
+  auto sim = Begin(setup_);
   sim->RunFor(900);
   sim->set_other(60 * kMiB);
   ASSERT_TRUE(sim->Run(60000));
@@ -235,16 +224,10 @@ TEST_F(MaioTest, RoomShrinksWhileLoading) {
 // All of the model is there when the service takes memory for itself: what its reader may compute
 // from is not dropped for that.
 TEST_F(MaioTest, RoomThatNoLoadNeedsIsNotMade) {
-  Setup setup;
-  Record(setup);  // 96 MiB
-  setup.options.limit = 160 * kMiB;
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  for (Reader& r : sim->readers) {
-    for (size_t i = r.accesses.size() / 2; i < r.accesses.size(); i++)
-      r.accesses[i].not_before_ms = sim->ms() + 60000;
-  }
+  Record(setup_);  // 96 MiB
+  setup_.options.limit = 160 * kMiB;
+  auto sim = Begin(setup_);
+  PauseHalfWay(sim.get(), 60000);
   sim->RunFor(3000);
   ASSERT_GE(sim->resident(), 96 * kMiB);
   sim->set_other(56 * kMiB);
@@ -253,16 +236,15 @@ TEST_F(MaioTest, RoomThatNoLoadNeedsIsNotMade) {
 }
 
 TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
-  Setup setup;
-  setup.shape.shards = 8;
-  setup.reader_xpus.clear();  // no XPU known: order of first read
-  setup.xpus.clear();
-  Record(setup);
-  setup.order = {1, 0};
-  auto sim = Make(setup);
+  setup_.shape.shards = 8;
+  setup_.reader_xpus.clear();  // no XPU known: order of first read
+  setup_.xpus.clear();
+  Record(setup_);
+  setup_.order = {1, 0};
+  auto sim = Make(setup_);
   sim->xpu_nodes.clear();
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
+  Start(sim.get(), setup_);
+  AddReaders(sim.get(), setup_);
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json status = End(sim.get(), "service_ready");
   EXPECT_EQ(sim->reread_bytes, 0u);
@@ -275,25 +257,20 @@ TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
 // Two services load the same model, one after the other has begun: pages stay until both have
 // read them, and each is followed by itself.
 TEST_F(MaioTest, TwoServicesShareAModel) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 160 * kMiB;
-  auto sim = Make(setup);
-  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
-  AddReaders(sim.get(), setup);
+  setup_.shape.shards = 8;
+  Record(setup_);
+  setup_.options.limit = 160 * kMiB;
+  auto sim = Begin(setup_, "use");
   sim->services = {1, 2};
   // The second one records: the ID is new.
-  nlohmann::json reply = Settle(sim.get(), {{"op", "service_start"},
-                                            {"service_id", "feedfacefeedface"},
-                                            {"service", 2},
-                                            {"workers", 2},
-                                            {"xpus", {0, 1}}});
+  nlohmann::json other = StartMessage(setup_);
+  other.update({{"service_id", "feedfacefeedface"}, {"service", 2}});
+  nlohmann::json reply = Settle(sim.get(), other);
   ASSERT_EQ(reply["mode"], "record");
   EXPECT_EQ(sim->want,
             PPC_WANT_TRACE | PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE);
   sim->RunFor(400);
-  AddReaders(sim.get(), setup);
+  AddReaders(sim.get(), setup_);
   for (size_t i = 2; i < 4; i++) {
     sim->readers[i].service = 2;
     sim->readers[i].pid += 20;
@@ -305,11 +282,8 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   EXPECT_EQ(reply["reason"], "template stored");
   sim->RunFor(12000);  // it did not fit: what is left is dropped
   EXPECT_EQ(sim->want, 0u);
-  maio::Template a;
-  maio::Template b;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &a, &error), 0);
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), "feedfacefeedface"), &b, &error), 0);
+  const maio::Template a = Stored();
+  const maio::Template b = Stored(maio::TemplatePath(store_.Root(), "feedfacefeedface"));
   EXPECT_EQ(maio::DistinctBytes(a), maio::DistinctBytes(b));
   ASSERT_EQ(b.groups.size(), 3u);
   EXPECT_EQ(maio::SequenceBytes(a.groups[1]), maio::SequenceBytes(b.groups[1]));
@@ -317,10 +291,9 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
 
 // Also what its readers still map.
 TEST_F(MaioTest, AtReadyAllIsDropped) {
-  Setup setup;
-  Record(setup);
-  setup.config = {{"at_ready", "all"}};
-  auto sim = Use(setup);
+  Record(setup_);
+  setup_.config = {{"at_ready", "all"}};
+  auto sim = Use(setup_);
   EXPECT_EQ(sim->want, PPC_WANT_EVICT);
   sim->RunFor(5000);
   EXPECT_EQ(sim->resident(), 0u);
@@ -329,25 +302,24 @@ TEST_F(MaioTest, AtReadyAllIsDropped) {
 
 // A service that died is started again, on the same node and with half of the memory it needs.
 TEST_F(MaioTest, KeptAtReadyItIsThereForTheNextStart) {
-  Setup setup;
-  setup.shape.shards = 8;  // 192 MiB
-  setup.rate = 400 << 10;  // readers faster than the disk
-  setup.init_ms = 0;
-  Record(setup);
-  setup.options.limit = 96 * kMiB;
+  setup_.shape.shards = 8;  // 192 MiB
+  setup_.rate = 400 << 10;  // readers faster than the disk
+  setup_.init_ms = 0;
+  Record(setup_);
+  setup_.options.limit = 96 * kMiB;
   uint64_t read[2] = {};
   uint64_t took_ms[2] = {};
   for (const bool is_kept : {false, true}) {
-    setup.config = {{"at_ready", is_kept ? "keep" : "all"}};
-    auto sim = Use(setup);
+    setup_.config = {{"at_ready", is_kept ? "keep" : "all"}};
+    auto sim = Use(setup_);
     sim->RunFor(5000);
-    EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
+    EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100);
     EXPECT_EQ(sim->reread_bytes, 0u);
     End(sim.get(), "service_stop");
     const uint64_t before = sim->disk_bytes;
     const uint64_t began_ms = sim->ms();
-    EXPECT_EQ(Start(sim.get(), setup)["mode"], "use");
-    AddReaders(sim.get(), setup);
+    EXPECT_EQ(Start(sim.get(), setup_)["mode"], "use");
+    AddReaders(sim.get(), setup_);
     EXPECT_TRUE(sim->Run(120000));
     read[is_kept] = sim->disk_bytes - before;
     took_ms[is_kept] = sim->ms() - began_ms;
@@ -358,31 +330,28 @@ TEST_F(MaioTest, KeptAtReadyItIsThereForTheNextStart) {
 
 // Its own pages, there from the first run, are no lack of room.
 TEST_F(MaioTest, AWarmModelThatFitsStaysAtReady) {
-  Setup setup;
-  Record(setup);  // 96 MiB
-  setup.options.limit = 160 * kMiB;
-  auto sim = Use(setup);
+  Record(setup_);  // 96 MiB
+  setup_.options.limit = 160 * kMiB;
+  auto sim = Use(setup_);
   EXPECT_EQ(status_["constrained"], false);
-  EXPECT_EQ(Start(sim.get(), setup)["constrained"], false);
+  EXPECT_EQ(Start(sim.get(), setup_)["constrained"], false);
 }
 
 // MAIO asks for loads that can be dropped whoever maps them where the model does not fit, and only
 // there.
 TEST_F(MaioTest, WhatDoesNotFitIsBurnt) {
-  Setup setup;
-  Record(setup);  // 96 MiB
+  Record(setup_);  // 96 MiB
   for (const uint64_t limit : {48 * kMiB, 160 * kMiB}) {
-    setup.options.limit = limit;
-    auto sim = Use(setup);
+    setup_.options.limit = limit;
+    auto sim = Use(setup_);
     sim->RunFor(100);
     EXPECT_EQ(sim->load_flags.contains(PPC_IO_BURN), limit < 96 * kMiB) << limit;
   }
 }
 
 TEST_F(MaioTest, TracesPositionsAndCounts) {
-  Setup setup;
-  Record(setup);
-  auto sim = Use(setup);
+  Record(setup_);
+  auto sim = Use(setup_);
   ASSERT_GT(sim->traces.size(), 10u);
   auto line = nlohmann::json::parse(sim->traces.back());
   for (const char* key :

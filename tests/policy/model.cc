@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // See model.h.
 #include "tests/policy/model.h"
-
-#include <stdlib.h>
-
-#include <filesystem>
 
 namespace ppc::test {
 
@@ -35,16 +30,6 @@ std::vector<Access> WorkerAccesses(const Model& model, uint32_t worker) {
     }
   }
   return out;
-}
-
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "ppc_test_XXXXXX").string();
-  if (mkdtemp(name.data()) != nullptr) path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace ppc::test

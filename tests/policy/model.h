@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // A model as tensor-parallel workers read it, for the simulator: shards of
 // tensors, a third of them read by all workers, the rest cut between them.
 #ifndef TESTS_POLICY_MODEL_H_
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "tests/policy/simulator.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc::test {
 
@@ -30,19 +30,6 @@ struct Model {
 Model AddModel(FakeHost* host, const ModelShape& shape);
 // What worker w reads, in order.
 std::vector<Access> WorkerAccesses(const Model& model, uint32_t worker);
-
-// A directory that is removed with the object.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace ppc::test
 

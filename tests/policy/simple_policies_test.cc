@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// null, readahead and eager through their hook tables.
+// null, readahead, eager and the paper's program through their hook tables.
 #include <gtest/gtest.h>
 
 #include <array>
 
+#include "tests/policy/fake_host.h"
 #include "tests/policy/model.h"
 
 namespace ppc::test {
@@ -227,6 +227,30 @@ TEST(Eager, TakesFilesFromItsConfiguration) {
     host.SetConfig(nlohmann::json::parse(bad));
     EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << bad;
   }
+}
+
+TEST(Figure4, RunsUnchanged) {
+  PolicyLibrary library(PPC_TEST_FIGURE4);
+  EXPECT_EQ(library.abi(), PPC_POLICY_ABI);
+  FakeHost host;
+  uint64_t file = host.AddFile("a.bin", 64 << 20);
+  const ppc_operation* ops = library.ops();
+  ASSERT_NE(ops, nullptr);
+  ASSERT_EQ(ops->ppc_init(host.context()), 0);
+  miss_io miss = host.Event(PPC_MISS_READ, file, 8 << 20, 1 << 20);
+  prefetch_ios* ahead = ops->ppc_prefetch(&miss);
+  ASSERT_NE(ahead, nullptr);
+  ASSERT_EQ(ahead->nr, 1u);
+  EXPECT_STREQ(ahead->ios[0].path, "a.bin");
+  EXPECT_EQ(ahead->ios[0].offset, 9u << 20);
+  EXPECT_EQ(ahead->ios[0].size, 4u << 20);
+  evict_ios* behind = ops->ppc_evict(&miss);
+  ASSERT_NE(behind, nullptr);
+  EXPECT_EQ(behind->ios[0].offset, 6u << 20);
+  EXPECT_EQ(behind->ios[0].size, 2u << 20);
+  EXPECT_EQ(ops->ppc_evict(nullptr), nullptr);
+  EXPECT_EQ(ops->ppc_plan, nullptr);
+  EXPECT_EQ(ops->ppc_exit(), 0);
 }
 
 }  // namespace

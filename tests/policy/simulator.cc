@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // See simulator.h.
 #include "tests/policy/simulator.h"
 
@@ -7,11 +6,6 @@
 #include <utility>
 
 namespace ppc::test {
-namespace {
-
-enum PageBit : uint8_t { kResident = 1, kMapped = 2, kLoadedOnce = 4, kDropped = 8 };
-
-}  // namespace
 
 Simulator::Simulator(const std::string& policy_path, const Options& options)
     : library_(policy_path), options_(options), start_ns_(now_ns) {
@@ -55,7 +49,7 @@ void Simulator::DropAll() {
 void Simulator::UpdateMemory() {
   uint64_t cache = resident();
   memory.limit = options_.limit;
-  memory.threshold = uses_limit ? options_.limit - options_.limit / 32 : options_.limit / 5 * 4;
+  memory.threshold = uses_limit ? options_.limit - options_.limit / 64 : options_.limit / 5 * 4;
   memory.cache = cache;
   memory.used = cache + options_.other;
   memory.inflight = 0;
@@ -78,6 +72,10 @@ void Simulator::Emit(const Reader& r, uint32_t kind, uint64_t file, uint64_t pag
 
 // True when the page is there and was touched.
 bool Simulator::Touch(Reader* r, const Access& a, uint64_t page) {
+  if ((a.flags & PPC_F_DIRECT) != 0) {
+    if (r->done == 0) Emit(*r, PPC_OPEN, a.file, 0, 0, a.flags);
+    return true;
+  }
   Pages& pages = pages_[a.file];
   uint8_t& state = pages.state[page];
   if (!(state & kResident)) {
@@ -175,7 +173,8 @@ void Simulator::Reclaim() {
 bool Simulator::StepLoad(Load* load, uint64_t* budget) {
   uint64_t end = std::min(load->io.offset + load->io.size, files[load->io.file].size);
   while (load->at < end && *budget >= kPage) {
-    if (resident() + options_.other >= memory.threshold) {
+    const bool is_waited = (load->io.flags & PPC_IO_WAITED) != 0;
+    if (!is_waited && resident() + options_.other >= memory.threshold) {
       Report(*load, true);
       return true;
     }

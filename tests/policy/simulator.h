@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // A small deterministic machine for policies: a disk of so many bytes per
 // second, a page cache with a limit, readers that touch pages of mapped files
 // at the rate of a device, and a runtime loop that calls the policy's hooks as
@@ -23,7 +22,7 @@ struct Access {
   uint64_t file = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
-  uint32_t flags = 0;  // PPC_F_NOT_USER: populate
+  uint32_t flags = 0;  // PPC_F_NOT_USER: populate; PPC_F_DIRECT: past the page cache
   uint64_t not_before_ms = 0;
 };
 

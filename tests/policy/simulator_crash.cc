@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The death of a policy's process and what comes after it, see simulator.h.
 #include "tests/policy/simulator.h"
 

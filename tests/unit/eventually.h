@@ -4,6 +4,8 @@
 #ifndef PPC_TESTS_UNIT_EVENTUALLY_H_
 #define PPC_TESTS_UNIT_EVENTUALLY_H_
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -18,6 +20,13 @@ inline bool Eventually(const std::function<bool()>& condition,
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
+}
+
+// How often this thread has given up its CPU, as one that waits does.
+inline long WaitsOfThisThread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
 }
 
 }  // namespace ppc

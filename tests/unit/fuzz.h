@@ -17,7 +17,7 @@
 #include "daemon/base/json.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+extern "C" size_t __sanitizer_get_current_allocated_bytes();  // clang alone brings its header
 #endif
 
 namespace ppc {
@@ -109,6 +109,27 @@ inline std::string Spoilt(std::mt19937* rng, const Json& sample) {
 inline void ExpectOneShortLine(const std::string& error) {
   ASSERT_NE(error, "");
   ASSERT_EQ(error.find('\n'), std::string::npos) << error;
+}
+
+// Gives much spoilt JSON to `parse`, a Result: check(value) of what it takes, which some must be; a
+// line says why it does not.
+template <typename Parse, typename Check>
+void FuzzJson(const Json& sample, unsigned seed, const Parse& parse, const Check& check) {
+  std::mt19937 rng(seed);
+  int taken = 0;
+  const int mutations = Mutations(20000);
+  GrowthCheck growth(mutations);
+  for (int i = 0; i < mutations; i++) {
+    growth.Round();
+    const auto parsed = parse(Spoilt(&rng, sample));
+    if (!parsed) {
+      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(parsed.error().message));
+      continue;
+    }
+    taken++;
+    ASSERT_NO_FATAL_FAILURE(check(*parsed));
+  }
+  EXPECT_GT(taken, mutations / 100);
 }
 
 }  // namespace ppc

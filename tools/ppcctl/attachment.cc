@@ -268,6 +268,8 @@ bool Attachment::End(RunningService::Outcome outcome, const Limits& limits) {
   moved_.wait_for(lock, limit, [this] { return IsDecided(); });
   const bool is_decided = IsDecided();
   const bool is_started = stage_ == Stage::kStarted;
+  // What the private ppcd says to its own end is of no use.
+  if (!is_decided && daemon_) command_runs_ = false;
   lock.unlock();
   // A private ppcd ends with us: no other start is awaited there.
   const bool is_awaited = outcome == RunningService::Outcome::kFailed && !daemon_;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "daemon/base/files.h"
+#include "policies/maio/template/file_kind.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/environment.h"
 
@@ -18,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kSuffixes = {".safetensors", ".gguf", ".bin",    ".pt",
-                                                       ".pth",         ".onnx", ".tensors"};
 // The index of a pipeline, whose components lie in directories beside it.
 constexpr std::string_view kPipeline = "model_index.json";
 constexpr std::array<std::string_view, 9> kModelOptions = {
@@ -94,9 +93,7 @@ std::optional<FoundModel> ModelNamed(const std::string& text, const std::string&
 }  // namespace
 
 bool IsModelFile(const std::string& path) {
-  const bool is_named = std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view end) {
-    return path.size() > end.size() && path.ends_with(end);
-  });
+  const bool is_named = maio::IsTabled(path) || maio::IsPlain(path);
   return is_named || (path.find("/blobs/") != std::string::npos && !HubDirectoryOf(path).empty());
 }
 

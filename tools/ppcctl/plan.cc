@@ -107,9 +107,7 @@ double RecordedInit(const maio::Template& t) {
 
 bool HasHeaders(const std::string& model) {
   const std::vector<std::string> files = ModelFiles(model);
-  return std::any_of(files.begin(), files.end(), [](const std::string& file) {
-    return file.ends_with(".safetensors") || file.ends_with(".gguf");
-  });
+  return std::ranges::any_of(files, maio::IsTabled);
 }
 
 Json DescribeTemplate(const maio::Template& t, const std::string& file) {

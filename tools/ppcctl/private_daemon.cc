@@ -15,11 +15,14 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
 #include "daemon/base/files.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/proc_info.h"
 #include "daemon/wire/listen_socket.h"
 #include "tools/ppcctl/user_dirs.h"
 
@@ -61,14 +64,6 @@ std::vector<char*> EnvironmentOfDaemon() {
   return kept;
 }
 
-void CloseFrom(int first) {
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-#endif
-  const long limit = sysconf(_SC_OPEN_MAX);
-  for (int fd = first; fd < limit; ++fd) close(fd);
-}
-
 // How sd_listen_fds(3) hands a listening socket over.  The process number is known in the child.
 struct SocketVariables {
   static constexpr size_t kPidAt = sizeof("LISTEN_PID=") - 1;
@@ -90,7 +85,20 @@ struct Descriptors {
   int null;
   int log;
   int listening;
+  int outside;  // -1: none
 };
+
+// cgroup.procs of a group that no memory limit of ours holds for, where we may join it: in a group
+// that the model nearly fills what ppcd and its runner take would be missing.
+UniqueFd OutsideOfLimits() {
+  const SysRoots roots;
+  const std::optional<std::string> own = ProcessCgroup(roots, getpid());
+  if (!own) return {};
+  const Result<Cgroup> group = Cgroup::Open(*own, roots);
+  const std::string outside = group ? group->Unlimited() : "";
+  if (outside.empty()) return {};
+  return UniqueFd(open((outside + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+}
 
 // Between fork and exec: async-signal-safe calls only.
 [[noreturn]] void Exec(char* const argv[], char* const environment[], SocketVariables& handed,
@@ -106,6 +114,8 @@ struct Descriptors {
   if (getppid() != parent) _exit(kExecFailed);
   setpgid(0, 0);  // the terminal's Ctrl-C is for the command, whose end is then told as ever
   handed.SetPid(getpid());
+  const ssize_t moved = write(descriptors.outside, "0", 1);
+  (void)moved;  // else it stays where it is
   // Above those that are replaced.
   const int listening = fcntl(descriptors.listening, F_DUPFD, kFirstHanded + 1);
   const int log = fcntl(descriptors.log, F_DUPFD, kFirstHanded + 1);
@@ -163,7 +173,8 @@ Status PrivateDaemon::Spawn(const std::string& program, const std::string& templ
   SocketVariables handed;
   std::vector<char*> environment = EnvironmentOfDaemon();
   environment.insert(environment.begin(), {handed.pid.data(), handed.count, handed.names});
-  const Descriptors descriptors{null.Get(), log.Get(), listening};
+  const UniqueFd outside = OutsideOfLimits();
+  const Descriptors descriptors{null.Get(), log.Get(), listening, outside.Get()};
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);

@@ -99,16 +99,16 @@ Result<StartedService> StartBeside(DaemonLink& link, const StartedService& first
 }
 
 void RunningService::Ready() {
-  Later([self = shared_from_this()] {
-    if (!std::exchange(self->is_ready_, true)) self->Tell("service_ready");
+  Later([this] {
+    if (!std::exchange(is_ready_, true)) Tell("service_ready");
   });
 }
 
 bool RunningService::End(Outcome outcome, unsigned limit_ms) {
-  Later([self = shared_from_this(), outcome] {
+  Later([this, outcome] {
     const bool has_succeeded = outcome == Outcome::kSucceeded;
-    if (has_succeeded && !self->is_ready_ && !self->IsReadyAlready()) self->Tell("service_ready");
-    self->Tell(outcome == Outcome::kFailed ? "service_failed" : "service_stop");
+    if (has_succeeded && !is_ready_ && !IsReadyAlready()) Tell("service_ready");
+    Tell(outcome == Outcome::kFailed ? "service_failed" : "service_stop");
   });
   return last_.wait_for(std::chrono::milliseconds(limit_ms)) == std::future_status::ready;
 }
@@ -121,7 +121,8 @@ void RunningService::Later(std::function<void()> function) {
   });
   last_ = task.get_future().share();
   try {
-    std::thread(std::move(task)).detach();
+    // The thread keeps this object, not the task, which last_ keeps.
+    std::thread([self = shared_from_this(), task = std::move(task)]() mutable { task(); }).detach();
   } catch (const std::system_error& e) {
     Complain(std::string("warning: ppcd is not told: ") + e.what());
   }

@@ -129,7 +129,9 @@ void PrintMount(const Json& mount) {
   std::printf("\n");
   const std::string last_error = Text(mount, "last_error", "");
   if (!last_error.empty()) std::printf("  last error: %s\n", last_error.c_str());
-  for (const Json& limit : mount.value("limits", Json::array())) {
+  // The runner's own are of now, those that ppcd keeps of its start.
+  const Json& known = JsonMember(JsonMember(mount, "runner"), "limits");
+  for (const Json& limit : known.is_array() ? known : mount.value("limits", Json::array())) {
     std::printf("  limit: %s\n", limit.is_string() ? limit.get<std::string>().c_str() : "-");
   }
   PrintServices(mount);

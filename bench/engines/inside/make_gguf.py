@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_gguf.py DIR FILE LAYERS WIDTH: a dense llama in f16 with random weights and a tokenizer of bytes."""
+"""make_gguf.py DIR FILE LAYERS WIDTH [EXPERTS USED]: a llama in f16 with random weights and a tokenizer of bytes; dense, or
+with so many experts in each layer, of which each token uses some."""
 import os
 import sys
 
@@ -23,7 +24,7 @@ def tokenizer(writer):
     writer.add_unk_token_id(0)
 
 
-def weights(writer, layers, width, inner):
+def weights(writer, layers, width, inner, experts):
     random = numpy.random.default_rng(1)
 
     def tensor(name, *shape, kind=numpy.float16):
@@ -38,14 +39,22 @@ def weights(writer, layers, width, inner):
         tensor(name + "ffn_norm.weight", width, kind=numpy.float32)
         for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
             tensor(f"{name}{part}.weight", width, width)
-        tensor(name + "ffn_gate.weight", inner, width)
-        tensor(name + "ffn_up.weight", inner, width)
-        tensor(name + "ffn_down.weight", width, inner)
+        kind, of_each = ("_exps", (experts,)) if experts else ("", ())
+        if experts:
+            # Larger, so that tokens choose different ones.
+            writer.add_tensor(f"{name}ffn_gate_inp.weight", random.standard_normal((experts, width), dtype=numpy.float32))
+        tensor(f"{name}ffn_gate{kind}.weight", *of_each, inner, width)
+        tensor(f"{name}ffn_up{kind}.weight", *of_each, inner, width)
+        tensor(f"{name}ffn_down{kind}.weight", *of_each, width, inner)
 
 
-def main(directory, name, layers, width):
+def main(directory, name, layers, width, experts=0, used=0):
     writer = gguf.GGUFWriter(os.path.join(directory, name), "llama")
-    inner, heads = width * 11 // 4 // 64 * 64, width // 64
+    heads = width // 64
+    inner = width * 3 // 4 if experts else width * 11 // 4 // 64 * 64
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(used)
     writer.add_context_length(2048)
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
@@ -56,11 +65,11 @@ def main(directory, name, layers, width):
     writer.add_file_type(1)  # mostly f16
     writer.add_rope_dimension_count(64)
     tokenizer(writer)
-    weights(writer, layers, width, inner)
+    weights(writer, layers, width, inner, experts)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

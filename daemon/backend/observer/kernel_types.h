@@ -36,8 +36,14 @@ union dentry_lists {
 	struct hlist_node d_alias;
 };
 
+struct qstr {
+	unsigned int len;
+	const unsigned char *name;
+};
+
 struct dentry {
 	struct dentry *d_parent;
+	struct qstr d_name;
 	struct inode *d_inode;
 	union dentry_lists d_u;
 };
@@ -85,6 +91,7 @@ struct linux_binprm {
 struct kiocb {
 	struct file *ki_filp;
 	long long ki_pos;
+	int ki_flags;
 };
 
 struct iov_iter {

@@ -257,6 +257,73 @@ int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
+#define IOCB_WRITE (1 << 6)
+
+/*
+ * The task reads so many bytes past the page cache.  All are counted; of each thread and file the
+ * first read is told.
+ */
+static __always_inline void note_direct(struct inode *host, __u64 bytes)
+{
+	struct obs_inode_key inode_key;
+	struct obs_reader_key key;
+	struct obs_inode *inode = find(host, &inode_key);
+	struct obs_reader *reader;
+	struct obs_counts *count;
+	struct obs_dir *config;
+	_Bool is_new;
+	__u32 dir;
+
+	if (!inode)
+		return;
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!config || !config->is_watched || !config->wants_opens)
+		return;
+	reader = reader_of(inode, &key, &is_new);
+	if (!reader)
+		return;
+	count = bpf_map_lookup_elem(&counts, &dir);
+	if (count)
+		count->bypassed += bytes;
+	reader->time_ns = bpf_ktime_get_ns();
+	if (reader->is_direct)
+		return;
+	reader->is_direct = 1;
+	send_reader(&key, reader, config, 0, 0, kObsOpen, kObsDirect, reader->time_ns, 1);
+}
+
+static __always_inline void enter_direct(struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct inode *host = host_of_file(BPF_CORE_READ(iocb, ki_filp));
+	__u64 offset = BPF_CORE_READ(iocb, ki_pos);
+	__u64 end = offset + BPF_CORE_READ(iter, count);
+	__u64 size;
+
+	if (!host || BPF_CORE_READ(iocb, ki_flags) & IOCB_WRITE)
+		return;
+	size = BPF_CORE_READ(host, i_size);
+	if (end > size)
+		end = size;
+	if (offset < end)
+		note_direct(host, end - offset);
+}
+
+/* 6.5 and later; of file systems on iomap.  No read through the page cache comes here. */
+SEC("tp_btf/iomap_dio_rw_begin")
+int BPF_PROG(on_direct, struct kiocb *iocb, struct iov_iter *iter)
+{
+	enter_direct(iocb, iter);
+	return 0;
+}
+
+SEC("fentry/iomap_dio_rw")
+int BPF_PROG(enter_iomap_dio, struct kiocb *iocb, struct iov_iter *iter)
+{
+	enter_direct(iocb, iter);
+	return 0;
+}
+
 /* Tells one directory, if it asked for that executable.  A function of its own for the verifier. */
 __noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
 {

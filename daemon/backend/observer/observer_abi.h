@@ -26,6 +26,7 @@ enum {
   kObsMaxExecutables = 1 << 12,  // of all directories together
   kObsMostNews = 64,             // insertions told of one unlisted inode
   kObsMostDepth = 40,            // directories between a file and a registered one
+  kObsNameBytes = 64,            // of a file's name that is told, its end included
   kObsAnyDir = kObsMaxDirs + 1,
 };
 
@@ -86,6 +87,8 @@ struct obs_dir {
   uint64_t root_ino;
   uint32_t depth;  // of its path: of two that hold a file the deeper one has it
   uint32_t wants_execs;
+  uint32_t wants_opens;  // kObsOpen
+  uint32_t pad;
 };
 
 // The process that loaded the programs says this to the runners that use them.
@@ -101,7 +104,8 @@ struct obs_state {
   int32_t error;         // errno of the last try to attach
   uint32_t updates;      // tries so far
   uint32_t max_readers;  // that the map of readers holds
-  uint64_t skipped;      // runs that the kernel left out, as of the last update
+  uint32_t can_tell_direct;
+  uint64_t skipped;  // runs that the kernel left out, as of the last update
 };
 
 // One (file, thread).
@@ -125,7 +129,8 @@ struct obs_reader {
   int32_t tgid;
   uint8_t flags;
   uint8_t miss_kind;
-  uint8_t pad[2];
+  uint8_t is_direct;  // told that it reads with O_DIRECT
+  uint8_t pad;
 };
 
 // Kinds and flags are those of daemon/backend/backend.h.
@@ -134,12 +139,14 @@ enum {
   kObsMissFault = 2,
   kObsProgress = 3,
   kObsAccess = 4,
+  kObsOpen = 5,        // its thread has begun to read with O_DIRECT; of no other open
   kObsUnknown = 0x80,  // an inode of a registered device that no directory lists
   kObsMoved = 0x81,    // a listed inode has another address or generation than was learnt
   kObsExec = 0x82,     // a process has begun to run an executable; `offset` is its user
 };
 enum {
   kObsNotUser = 0x01,
+  kObsDirect = 0x08,
   kObsMmap = 0x20,
 };
 
@@ -160,6 +167,13 @@ struct obs_event {
   uint32_t miss_kind;   // kObsUnknown: what it is to the reader
 };
 
+// The record of kObsUnknown; without a name it ends with the event, else with the name.
+struct obs_unknown {
+  struct obs_event event;
+  uint64_t folder;  // inode of the directory that the name is in
+  char name[kObsNameBytes];
+};
+
 // Per CPU and directory.
 struct obs_counts {
   uint64_t sent;
@@ -167,6 +181,7 @@ struct obs_counts {
   uint64_t readers;    // remembered anew
   uint64_t coalesced;  // accesses and insertions that went into another event
   uint64_t wakeups;
+  uint64_t bypassed;  // bytes of reads with O_DIRECT
 };
 
 // What the iterator over our own mappings says of each.

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -69,11 +72,10 @@ Status ObserverBackend::Start() {
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
   index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), &discovered_, limits_);
-  io_ = std::make_unique<ObserverIo>(dir_, roots_,
-                                     ObserverIo::Parts{.index = index_.get(),
-                                                       .discovered = &discovered_,
-                                                       .programs = programs_.get(),
-                                                       .hurry = [this] { worker_->Hurry(); }});
+  io_ = std::make_unique<ObserverIo>(
+      dir_, roots_,
+      ObserverIo::Parts{
+          .index = index_.get(), .discovered = &discovered_, .programs = programs_.get()});
   (void)index_->LookBelow();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
@@ -108,6 +110,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.charge = true;
   caps.node = true;
   caps.misses_huge = !programs_->SeesHugePages();
+  caps.misses_direct = true;
   caps.execs = programs_->CanTellExecs();
   caps.exact_counts = false;
   caps.least_loads = 4;  // each waits for its step before it asks for the next
@@ -116,9 +119,12 @@ Capabilities ObserverBackend::Caps() const {
       "pages that several processes have touched are not evicted before they are unmapped",
       "loaded and evicted bytes are estimates where others use the same pages",
       ("opens and closes are not seen, and accesses through mappings that are in place already "
-       "only where a page is not mapped yet"),
-      ("readers with O_DIRECT are not seen by what they read, but by a look at their descriptors: "
-       "what is loaded before they open the files is read for nothing")};
+       "only where a page is not mapped yet")};
+  if (!programs_->CanTellDirect()) {
+    caps.limits.emplace_back(
+        "this kernel does not tell who reads with O_DIRECT: what is loaded ahead of such a reader, "
+        "once its service was seen to read otherwise, is read for nothing");
+  }
   if (!programs_->KnowsFaultKind()) {
     caps.limits.emplace_back(
         "this kernel does not tell populated pages from the process's own faults (5.15 does)");
@@ -143,16 +149,21 @@ Capabilities ObserverBackend::Caps() const {
         "not all files can be listed here, and this file system opens none by "
         "its number: what is not listed is not seen");
   }
-  std::string direct = io_->DirectWords();
-  if (!direct.empty()) caps.limits.push_back(std::move(direct));
+  if (const uint64_t bypassed = programs_->Counts().bypassed; bypassed != 0) {
+    caps.limits.push_back(std::to_string(bypassed >> 20) +
+                          " MiB were read with O_DIRECT, past the page cache: nothing is loaded "
+                          "ahead for who reads so");
+  }
   return caps;
 }
 
 uint64_t ObserverBackend::NowNs() const { return MonotonicNs(); }
 
 Status ObserverBackend::Attach(const AttachOptions& options) {
-  Status watched = programs_->Watch(
-      {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
+  Status watched = programs_->Watch({.progress = options.progress,
+                                     .trace = options.trace,
+                                     .opens = options.open_close,
+                                     .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
   // Reads of files that are not listed yet are not reported.
   has_lost_ |= options.trace && !worker_->HasListed();
@@ -173,12 +184,13 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
   auto* const backend = static_cast<ObserverBackend*>(self);
   if (bytes < sizeof(obs_event)) return 0;
   // Below 0 ends the turn: the batch is full.
-  return backend->Take(*static_cast<const obs_event*>(data)) ? 0 : -ENOBUFS;
+  return backend->Take(data, bytes) ? 0 : -ENOBUFS;
 }
 
-bool ObserverBackend::Take(const obs_event& raw) {
+bool ObserverBackend::Take(const void* record, size_t bytes) {
+  const obs_event& raw = *static_cast<const obs_event*>(record);
   if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
-  if (raw.kind == kObsUnknown) TakeUnknown(raw);
+  if (raw.kind == kObsUnknown) TakeUnknown(raw, record, bytes);
   if (raw.kind == kObsExec && seen_execs_.size() < kMaxExecs) {
     seen_execs_.push_back(
         {{raw.file, raw.dev}, raw.start_ns, raw.tgid, static_cast<uint32_t>(raw.offset)});
@@ -187,13 +199,20 @@ bool ObserverBackend::Take(const obs_event& raw) {
   return filling_.count < filling_.batch.size();
 }
 
-void ObserverBackend::TakeUnknown(const obs_event& raw) {
+void ObserverBackend::TakeUnknown(const obs_event& raw, const void* record, size_t bytes) {
   if (!index_->HasDiscovered()) return worker_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
   event.file = index_->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
-  if (event.file != 0) Put(event);
+  if (event.file == 0) return;
+  constexpr size_t kNameAt = offsetof(obs_unknown, name);
+  if (bytes > kNameAt) {
+    const char* const name = static_cast<const char*>(record) + kNameAt;
+    index_->NoteName(event.file, static_cast<const obs_unknown*>(record)->folder,
+                     std::string_view(name, strnlen(name, bytes - kNameAt)));
+  }
+  Put(event);
 }
 
 void ObserverBackend::Put(const Event& event) {
@@ -280,8 +299,9 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 // ----------------------------------------------------------------------- names
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
-  // It has just been read from a local file system: what is asked for is in memory.
-  if (DiscoveredFiles::IsDiscovered(file)) return index_->Resolve(file, path);
+  // The file has just been read from a local file system: what is asked for is in memory.  To ask
+  // another thread for each of very many files would be too slow.
+  if (index_->HasDiscovered()) return index_->Resolve(file, path);
   ObserverThread::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);
@@ -315,7 +335,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
   counters.events_lost = counts.lost;
   counters.events_skipped = programs_->Skipped();
   counters.events_coalesced = counts.coalesced;
-  counters.bypassed_bytes = io_->BypassedBytes();
+  counters.bypassed_bytes = counts.bypassed;
   counters.wakeups = counts.wakeups;
   counters.attached = attached_;
   return counters;

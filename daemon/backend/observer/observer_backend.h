@@ -46,6 +46,7 @@ class ObserverBackend : public Backend {
   void Detach() override;
   void RenewLease() override {}  // nothing waits for us: there is no lease
   size_t Drain(std::span<Event> batch) override;
+  void KeepName(uint64_t file) override { index_->KeepName(file); }
   void Gather() override;
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
@@ -80,8 +81,8 @@ class ObserverBackend : public Backend {
   ObserverBackend(std::string dir, const SysRoots& roots, ObserverFiles::Limits limits);
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
-  bool Take(const obs_event& raw);
-  void TakeUnknown(const obs_event& raw);
+  bool Take(const void* record, size_t bytes);
+  void TakeUnknown(const obs_event& raw, const void* record, size_t bytes);
   void Put(const Event& event);
   void GatherOld();
   void Tell(const obs_reader_key& key, const obs_reader& reader);

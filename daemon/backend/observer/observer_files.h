@@ -31,6 +31,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/backend/observer/discovered_files.h"
 #include "daemon/backend/observer/inode_table.h"
+#include "daemon/backend/observer/name_hints.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/base/result.h"
@@ -75,6 +76,12 @@ class ObserverFiles {
   // The number of a file that may be one of the directory's (Resolve tells); 0: it cannot.  Waits
   // for no file system.
   uint64_t Discover(uint64_t ino, uint32_t dev, uint32_t generation);
+  // The kernel's word for the name of a discovered file and the inode of its directory; forgotten
+  // soon unless it is to be kept.
+  void NoteName(uint64_t file, uint64_t folder, std::string_view name) {
+    hints_.Note(file, folder, name);
+  }
+  void KeepName(uint64_t file) { hints_.Keep(file); }
   // A discovered file, as far as is known without a look at it.
   std::optional<FileInfo> Peek(uint64_t file) const;
   // It will be read: the kernel is to tell of it.
@@ -89,21 +96,6 @@ class ObserverFiles {
     std::string name;
   };
   std::optional<Identity> IdentityOf(uint64_t file) const;
-  // The number of the directory that a file lies in.
-  std::optional<uint32_t> FolderOf(uint64_t file) const {
-    if (DiscoveredFiles::IsDiscovered(file)) return 0;
-    const std::lock_guard lock(mutex_);
-    const std::optional<InodeTable::File> known = files_.Get(file);
-    if (!known) return std::nullopt;
-    return known->parent;
-  }
-  std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
-    const std::lock_guard lock(mutex_);
-    const std::optional<InodeTable::File> known = files_.Get(files_.NumberOf(dev, ino));
-    if (!known && IsDiscoveredInode(dev, ino)) return 0;
-    if (!known) return std::nullopt;
-    return known->parent;
-  }
 
   size_t Files() const;
   // Files that the page cache does not know (no mapping is possible): their reads are not seen.
@@ -155,6 +147,16 @@ class ObserverFiles {
   }
   Result<UniqueFd> OpenDiscovered(const DiscoveredFiles::File& file, int flags) const;
   Result<UniqueFd> OpenDiscovered(uint64_t number, int flags);
+  struct Named {  // a discovered file
+    std::string whole;
+    std::string name;  // below the root
+    struct stat info {};
+    bool is_below = false;
+    bool is_named = true;  // `whole` leads to it
+  };
+  std::string Prefix() const { return root_ == "/" ? root_ : root_ + "/"; }
+  std::optional<Named> FindByHint(uint64_t number, const DiscoveredFiles::File& file) const;
+  Result<Named> FindByNumber(uint64_t number);
   Result<FileInfo> ResolveDiscovered(uint64_t number, std::string* path);
   bool IsBelowOther(const std::string& path);
   Status ListDiscovered(uint64_t number, const DiscoveredFiles::File& file);
@@ -181,6 +183,7 @@ class ObserverFiles {
   DiscoveredFiles* const discovered_;
   std::atomic<bool> is_cut_{false};
   std::atomic<bool> has_discovered_{false};
+  NameHints hints_;
   // The device of discovered files; written before has_discovered_ is.
   dev_t discovered_dev_ = 0;
   uint32_t discovered_key_dev_ = 0;

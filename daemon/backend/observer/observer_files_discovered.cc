@@ -122,38 +122,71 @@ uint64_t ObserverFiles::Discover(uint64_t ino, uint32_t dev, uint32_t generation
   return number;
 }
 
+// By the name that the kernel told, where that leads to the file.  A directory that was replaced by
+// a link must not make us wait for another file system.
+std::optional<ObserverFiles::Named> ObserverFiles::FindByHint(
+    uint64_t number, const DiscoveredFiles::File& file) const {
+  Named named{.whole = {}, .name = hints_.PathOf(number), .info = {}, .is_below = true};
+  if (named.name.empty()) return std::nullopt;
+  named.whole = Prefix() + named.name;
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const UniqueFd fd = OpenAt2(AT_FDCWD, named.whole, how);
+  const struct stat& info = named.info;
+  if (!fd.IsValid() || fstat(fd.Get(), &named.info) != 0 || info.st_ino != file.ino ||
+      info.st_dev != discovered_dev_ || !S_ISREG(info.st_mode)) {
+    return std::nullopt;
+  }
+  return named;
+}
+
+// EAGAIN: its name is not in memory.
+Result<ObserverFiles::Named> ObserverFiles::FindByNumber(uint64_t number) {
+  const Result<UniqueFd> fd = OpenDiscovered(number, O_PATH);
+  if (!fd) return fd.error();
+  Named named{.whole = LinkTarget("/proc/self/fd/" + std::to_string(fd->Get()))};
+  if (named.whole.empty() || fstat(fd->Get(), &named.info) != 0)
+    return PosixError("a file of " + root_, errno);
+  struct stat again {};
+  named.is_named = stat(named.whole.c_str(), &again) == 0 && again.st_ino == named.info.st_ino;
+  named.is_below = named.whole.starts_with(Prefix());
+  if (!named.is_named || !named.is_below) return named;
+  named.name = named.whole.substr(Prefix().size());
+  hints_.Learn(number, named.name);
+  return named;
+}
+
 Result<FileInfo> ObserverFiles::ResolveDiscovered(uint64_t number, std::string* path) {
   const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
   if (!file) return Error{ESTALE, "file number " + std::to_string(number) + ": not known any more"};
-  const Result<UniqueFd> fd = OpenDiscovered(number, O_PATH);
-  if (!fd) return fd.error();
-  struct stat info {};
-  const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(fd->Get()));
-  if (whole.empty() || fstat(fd->Get(), &info) != 0) return PosixError("a file of " + root_, errno);
-  const std::string prefix = root_ == "/" ? root_ : root_ + "/";
-  const bool is_below = whole.starts_with(prefix);
-  std::string name = is_below ? whole.substr(prefix.size()) : "";
+  std::optional<Named> named = FindByHint(number, *file);
+  if (!named) {
+    Result<Named> found = FindByNumber(number);
+    if (!found) return found.error();
+    named = *std::move(found);
+  }
+  const struct stat& info = named->info;
   // Its name is not in memory: unless it is known to be ours, this event is not reported.
-  struct stat again {};
-  const bool is_named = stat(whole.c_str(), &again) == 0 && again.st_ino == info.st_ino;
-  if (!is_named && discovered_->IsConfirmed(number)) return InfoOf(number, info);
-  if (!is_named) return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
+  if (!named->is_named && discovered_->IsConfirmed(number)) return InfoOf(number, info);
+  if (!named->is_named)
+    return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
   bool is_listed = false;
   {
     const std::lock_guard lock(mutex_);
     is_listed = files_.NumberOf(info.st_dev, info.st_ino) != 0;
   }
   if (is_listed) OnUnlistedInode(file->ino, discovered_key_dev_);
-  if (!is_below || is_listed || IsBelowOther(name)) {
+  if (!named->is_below || is_listed || IsBelowOther(named->name)) {
     discovered_->Refuse(number, MonotonicNs());
-    return Error{ESTALE, whole + " is not one of " + root_};
+    return Error{ESTALE, named->whole + " is not one of " + root_};
   }
   const Status listed = ListDiscovered(number, *file);
   if (!listed) {
     discovered_->Refuse(number, MonotonicNs());
     return Error{ESTALE, listed.error().message};
   }
-  if (path != nullptr) *path = std::move(name);
+  if (path != nullptr) *path = std::move(named->name);
   return InfoOf(number, info);
 }
 

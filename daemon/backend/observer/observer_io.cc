@@ -19,9 +19,9 @@ namespace ppc {
 namespace {
 
 constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are of small ones
-constexpr uint64_t kBeaconBytes = 4 << 20;
 constexpr uint64_t kIdleLookNs = kNsPerSec;
 constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
+constexpr uint64_t kFollowNs = 100 * kNsPerMs;    // while burn groups beside a service have pages
 
 }  // namespace
 
@@ -31,7 +31,6 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
       files_(parts_.index),
       own_pages_(parts_.discovered),
       mappers_(roots.Proc("")),
-      direct_(roots, [this](dev_t dev, ino_t ino) { return parts_.index->FolderOf(dev, ino); }),
       kept_(roots) {
   kept_.Begin(dir.c_str());
 }
@@ -40,38 +39,17 @@ void ObserverIo::Note(const Event& event) {
   if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
   if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
-  // A beacon stands for what was read since the last one.
-  const bool is_beacon = event.kind == EventKind::kProgress && event.offset >= kBeaconBytes;
-  direct_.NoteRead(event.file, is_beacon ? kBeaconBytes : event.length);
 }
 
 uint64_t ObserverIo::Look(uint64_t now_ns) {
   charged_.Reap();
-  const uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
-  // The more a look at processes costs the later is the next: files are not held open so long.
-  if (now_ns >= direct_due_ns_) {
-    const uint64_t again_ns = direct_.Look(now_ns);
-    direct_due_ns_ = again_ns != 0 ? MonotonicNs() + again_ns : 0;
-  }
-  if (direct_due_ns_ == 0) return idle_ns;
-  return std::min(idle_ns, direct_due_ns_ - std::min(direct_due_ns_, MonotonicNs()));
+  uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
+  for (const std::shared_ptr<BurnGroups>& groups : AllBurnGroups())
+    if (groups->Follow()) idle_ns = kFollowNs;
+  return idle_ns;
 }
 
-std::string ObserverIo::PayerOf(uint32_t handle) {
-  const std::lock_guard lock(payers_mutex_);
-  const auto found = payers_.find(handle);
-  return found == payers_.end() ? "" : found->second;
-}
-
-LoadStop ObserverIo::MayLoad(const LoadRequest& request, int fd) {
-  const uint64_t file = request.file;
-  const std::optional<uint32_t> folder = parts_.index->FolderOf(file);
-  if (folder && direct_.NoteLoad(file, *folder)) parts_.hurry();
-  const DirectReaders::State direct = folder && direct_.HasMarks()
-                                          ? direct_.Of(*folder, PayerOf(request.charge))
-                                          : DirectReaders::State::kNone;
-  if (direct == DirectReaders::State::kSeen) return LoadStop::kUnsupported;
-  if (direct == DirectReaders::State::kRemember) return LoadStop::kLater;
+LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
   if (!kept_.DropsAtOpen(fd)) return LoadStop::kDone;
   files_.Keep(file);
   return kept_.HasReader(file) ? LoadStop::kDone : LoadStop::kLater;
@@ -83,7 +61,7 @@ Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
   parts_.index->Expect(request.file);
-  const LoadStop may = MayLoad(request, (*fd)->Get());
+  const LoadStop may = MayLoad(request.file, (*fd)->Get());
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
   if (!result || result->loaded == 0) return result;
@@ -174,15 +152,17 @@ std::shared_ptr<BurnGroups> ObserverIo::BurnGroupsOf(uint32_t handle) {
   return found == burn_groups_.end() ? nullptr : found->second;
 }
 
+std::vector<std::shared_ptr<BurnGroups>> ObserverIo::AllBurnGroups() {
+  std::vector<std::shared_ptr<BurnGroups>> all;
+  const std::lock_guard lock(payers_mutex_);
+  for (const auto& [handle, groups] : burn_groups_) all.push_back(groups);
+  return all;
+}
+
 uint64_t ObserverIo::ReleaseGroups(const EvictRequest& request, int fd) {
   if (!request.unmap) return 0;
-  std::vector<std::shared_ptr<BurnGroups>> all;
-  {
-    const std::lock_guard lock(payers_mutex_);
-    for (const auto& [handle, groups] : burn_groups_) all.push_back(groups);
-  }
   uint64_t gone = 0;
-  for (const std::shared_ptr<BurnGroups>& groups : all)
+  for (const std::shared_ptr<BurnGroups>& groups : AllBurnGroups())
     gone += groups->Release(request.file, request.offset, request.length);
   if (gone == 0) return 0;
   // Emptying a group may leave some of it.
@@ -234,19 +214,19 @@ Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
   std::error_code unknown;
   const std::filesystem::path path =
       std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(cgroup_fd), unknown);
-  const Result<Cgroup> group = Cgroup::Open(path, roots_);
+  Result<Cgroup> group = Cgroup::Open(path, roots_);
   std::shared_ptr<BurnGroups> burn;
-  if (group && group->is_v1() && group->Read(1.0, /*with_cache=*/false)) {
-    Result<std::unique_ptr<BurnGroups>> opened = BurnGroups::Open(group->fd(), options);
+  if (group && group->Read(1.0, /*with_cache=*/false)) {
+    Result<std::unique_ptr<BurnGroups>> opened = BurnGroups::Open(std::move(*group), options);
     if (opened) {
       burn = std::move(*opened);
     } else {
       Log(LogLevel::kInfo, "what several processes map stays: " + opened.error().message);
     }
   }
+  if (burn == nullptr) return handle;
   const std::lock_guard lock(payers_mutex_);
-  payers_[*handle] = group ? group->relative() : "";
-  if (burn != nullptr) burn_groups_[*handle] = std::move(burn);
+  burn_groups_[*handle] = std::move(burn);
   return handle;
 }
 
@@ -254,7 +234,6 @@ void ObserverIo::Uncharge(uint32_t handle) {
   charged_.Close(handle);
   std::shared_ptr<BurnGroups> gone;  // destroyed without the lock
   const std::lock_guard lock(payers_mutex_);
-  payers_.erase(handle);
   const auto burn = burn_groups_.find(handle);
   if (burn == burn_groups_.end()) return;
   gone = std::move(burn->second);

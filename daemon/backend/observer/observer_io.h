@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the observer does to files: loads, evictions, residency, and what has to be known for
-// them of who reads: whose pages they are, who maps them, who reads past the page cache.
+// them of who reads: whose pages they are, who maps them.
 // Threads: Note by who drains events; Look by the observer's own thread; all else by any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/burn_groups.h"
 #include "daemon/backend/cgroup_loaders.h"
-#include "daemon/backend/observer/direct_readers.h"
 #include "daemon/backend/observer/kept_cache.h"
 #include "daemon/backend/observer/mappers.h"
 #include "daemon/backend/observer/observer_files.h"
@@ -33,14 +32,13 @@ class ObserverIo {
     ObserverFiles* index = nullptr;
     DiscoveredFiles* discovered = nullptr;
     ObserverPrograms* programs = nullptr;
-    std::function<void()> hurry;  // a Look() is due now
   };
 
   ObserverIo(const std::string& dir, const SysRoots& roots, Parts parts);
 
   // What an event tells of pages and readers.
   void Note(const Event& event);
-  // Closes what is idle and looks for readers with O_DIRECT; ns until it wants to be called again.
+  // Closes what is idle; ns until it wants to be called again.
   uint64_t Look(uint64_t now_ns);
 
   // As in backend.h.
@@ -53,17 +51,14 @@ class ObserverIo {
 
   // What `status` says.
   bool HasDrops() const { return kept_.HasDrops(); }
-  std::string DirectWords() const { return direct_.Words(); }
-  uint64_t BypassedBytes() const { return direct_.bypassed_bytes(); }
 
  private:
   // Whether a load of the file makes sense now, else why not.
-  LoadStop MayLoad(const LoadRequest& request, int fd);
-  // The memory cgroup of a charge handle, "" if it has none of its own.
-  std::string PayerOf(uint32_t handle);
+  LoadStop MayLoad(uint64_t file, int fd);
   // By the process in the service's cgroup, or by ourselves.
   Result<LoadResult> LoadOpen(const LoadRequest& request, int fd);
   std::shared_ptr<BurnGroups> BurnGroupsOf(uint32_t handle);
+  std::vector<std::shared_ptr<BurnGroups>> AllBurnGroups();
   // Bytes of the range that went since nothing of their groups is needed any more.
   uint64_t ReleaseGroups(const EvictRequest& request, int fd);
   void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
@@ -73,11 +68,8 @@ class ObserverIo {
   OpenFiles files_;
   OwnPages own_pages_;
   Mappers mappers_;
-  DirectReaders direct_;
-  uint64_t direct_due_ns_ = 0;  // the next look at processes; 0: none unless asked for.  Look's
   KeptCache kept_;
   std::mutex payers_mutex_;
-  std::map<uint32_t, std::string> payers_;  // by charge handle, see DirectReaders::Of
   // For payers with limited memory.  Both end first: they tell the programs of their processes.
   std::map<uint32_t, std::shared_ptr<BurnGroups>> burn_groups_;  // under payers_mutex_
   CgroupLoaders charged_;

@@ -170,9 +170,12 @@ static __always_inline void identify(struct task_struct *task, __u64 *start_ns, 
 	*cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 }
 
-/* One event into the directory's ring; the reader is woken for it unless it was just now. */
-static __always_inline void send(const struct obs_event *event, __u32 dir, struct obs_dir *config,
-				 _Bool urgent)
+/*
+ * One event, of `bytes` with what follows it, into the directory's ring; the reader is woken for it
+ * unless it was just now.
+ */
+static __always_inline void send_bytes(const struct obs_event *event, __u64 bytes, __u32 dir,
+				       struct obs_dir *config, _Bool urgent)
 {
 	void *ring = bpf_map_lookup_elem(&rings, &dir);
 	struct obs_counts *count = bpf_map_lookup_elem(&counts, &dir);
@@ -187,10 +190,16 @@ static __always_inline void send(const struct obs_event *event, __u32 dir, struc
 		flags = BPF_RB_FORCE_WAKEUP;
 		count->wakeups++;
 	}
-	if (bpf_ringbuf_output(ring, (void *)event, sizeof(*event), flags))
+	if (bpf_ringbuf_output(ring, (void *)event, bytes, flags))
 		count->lost++;
 	else
 		count->sent++;
+}
+
+static __always_inline void send(const struct obs_event *event, __u32 dir, struct obs_dir *config,
+				 _Bool urgent)
+{
+	send_bytes(event, sizeof(*event), dir, config, urgent);
 }
 
 static __always_inline void start_event(struct obs_event *event, __u64 file, __u64 time_ns)

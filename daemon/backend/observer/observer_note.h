@@ -6,62 +6,7 @@
 #ifndef PPC_OBSERVER_NOTE_H_
 #define PPC_OBSERVER_NOTE_H_
 
-#include "observer_maps.h"
-
-static __always_inline void fill_key(struct inode *host, struct obs_inode_key *key)
-{
-	key->ino = BPF_CORE_READ(host, i_ino);
-	key->dev = BPF_CORE_READ(host, i_sb, s_dev);
-	key->subvolume = 0;
-}
-
-static __always_inline __u32 subvolume_of(struct inode *host)
-{
-	struct btrfs_inode *inode;
-
-	if (!bpf_core_type_exists(struct btrfs_inode))
-		return 0;
-	inode = (void *)host - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
-	return BPF_CORE_READ(inode, root, root_key.objectid);
-}
-
-/*
- * The innermost registered directory that the inode has a name in.  A name of it is there while
- * a task reads it; of overlay's inodes it is the lower file's, which says nothing.
- */
-static __always_inline __u32 dir_of(struct inode *host)
-{
-	struct hlist_node *alias = BPF_CORE_READ(host, i_dentry.first);
-	struct dentry___flat *flat = 0;
-	struct dentry *at = 0;
-	__u64 place;
-
-	if (!alias)
-		return kObsMaxDirs;
-	if (bpf_core_field_exists(at->d_u.d_alias))
-		place = bpf_core_field_offset(struct dentry, d_u.d_alias);
-	else if (bpf_core_field_exists(flat->d_alias))
-		place = bpf_core_field_offset(struct dentry___flat, d_alias);
-	else
-		return kObsAnyDir;
-	at = (void *)alias - place;
-	for (int i = 0; i < kObsMostDepth; i++) {
-		struct dentry *parent = BPF_CORE_READ(at, d_parent);
-		struct inode *folder = BPF_CORE_READ(parent, d_inode);
-		struct obs_root_key key = {};
-		__u32 *dir;
-
-		if (parent == at || !folder)
-			break;
-		key.ino = BPF_CORE_READ(folder, i_ino);
-		key.dev = BPF_CORE_READ(folder, i_sb, s_dev);
-		dir = bpf_map_lookup_elem(&roots, &key);
-		if (dir)
-			return *dir;
-		at = parent;
-	}
-	return kObsMaxDirs;
-}
+#include "observer_names.h"
 
 /* The first insertion in a while into an inode that is not listed, or not like this; 0: reported already. */
 static __always_inline struct obs_news *new_news(struct inode *host, const struct obs_inode_key *key,
@@ -103,23 +48,31 @@ __noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __
 {
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
 	struct inode *host = (void *)inode;
+	struct obs_unknown told = {};
+	struct obs_event *event = &told.event;
 	struct obs_inode_key key;
-	struct obs_event event;
+	__u64 bytes = sizeof(*event);
 
 	if (!config || !config->is_watched)
 		return 0;
 	if (!(how & (config->wants_unlisted ? TELL_OWNER : TELL_FIRST)))
 		return 0;
 	fill_key(host, &key);
-	start_event(&event, key.ino, bpf_ktime_get_ns());
-	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
-	event.offset = offset;
-	event.length = end - offset;
-	event.dev = key.dev;
-	event.generation = BPF_CORE_READ(host, i_generation);
-	event.kind = kObsUnknown;
-	event.miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
-	send(&event, dir, config, how & TELL_FIRST);
+	start_event(event, key.ino, bpf_ktime_get_ns());
+	identify((struct task_struct *)bpf_get_current_task(), &event->start_ns, &event->cgroup);
+	event->offset = offset;
+	event->length = end - offset;
+	event->dev = key.dev;
+	event->generation = BPF_CORE_READ(host, i_generation);
+	event->kind = kObsUnknown;
+	event->miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
+	if (config->wants_unlisted) {
+		__u64 name = add_name(host, &told);
+
+		if (name)
+			bytes = __builtin_offsetof(struct obs_unknown, name) + name;
+	}
+	send_bytes(event, bytes, dir, config, how & TELL_FIRST);
 	return 0;
 }
 

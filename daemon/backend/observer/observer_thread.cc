@@ -78,14 +78,6 @@ void ObserverThread::NoteMoved(uint64_t ino, uint32_t dev) {
   wake_.notify_all();
 }
 
-void ObserverThread::Hurry() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_hurried_ = true;
-  }
-  wake_.notify_all();
-}
-
 ObserverThread::Answer ObserverThread::Ask(std::function<Answer()> question) {
   const Error late{ETIMEDOUT, options_.dir + ": its file system does not answer"};
   if (is_stuck_.load(std::memory_order_relaxed)) return Answer{late, ""};
@@ -161,7 +153,7 @@ void ObserverThread::Work() {
     const uint64_t now = MonotonicNs();
     uint64_t due = std::min(dir_due, look_due);
     if (wants_scan_) due = std::min(due, scan_due);
-    if (questions_.empty() && moved_.empty() && unlisted_.empty() && !is_hurried_ && now < due) {
+    if (questions_.empty() && moved_.empty() && unlisted_.empty() && now < due) {
       ++idle_;
       wake_.wait_for(lock, std::chrono::nanoseconds(due - now));
       --idle_;
@@ -170,7 +162,7 @@ void ObserverThread::Work() {
     (void)AnswerOne(&lock);
     const auto moved = std::exchange(moved_, {});
     const auto unlisted = std::exchange(unlisted_, {});
-    const bool looks = std::exchange(is_hurried_, false) || now >= look_due;
+    const bool looks = now >= look_due;
     // A start on a cold disk waits for look-ups, not for listing.
     const bool is_asked = !questions_.empty() || answering_ != 0;
     const bool scans = !is_asked && wants_scan_ && now >= scan_due;

@@ -53,8 +53,6 @@ class ObserverThread {
   void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See ObserverFiles::OnChangedInode.
   void NoteMoved(uint64_t ino, uint32_t dev);
-  // `look` is due now.
-  void Hurry();
   // All that lay below the directory when it was registered has been listed.
   bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
   // The directory's name leads to another one, or nowhere.
@@ -83,7 +81,6 @@ class ObserverThread {
   std::condition_variable wake_;
   bool stopping_ = false;
   bool wants_scan_;
-  bool is_hurried_ = false;
   std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
   std::vector<std::pair<uint64_t, uint32_t>> unlisted_;
   std::deque<std::function<void()>> questions_;

@@ -128,6 +128,9 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.exit_map_pmd, maps_pmds_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
   bpf_program__set_autoload(s->progs.on_exec, state_.can_tell_execs != 0);
+  const bool tells_direct = state_.can_tell_direct != 0;
+  bpf_program__set_autoload(s->progs.on_direct, tells_direct && has_direct_tracepoint_);
+  bpf_program__set_autoload(s->progs.enter_iomap_dio, tells_direct && !has_direct_tracepoint_);
 }
 
 // A map that forgets the oldest hands 128 entries to each CPU that adds one: with too few the later
@@ -174,6 +177,9 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
   state_.can_tell_execs = HasKernelName(types, "btf_trace_sched_process_exec", BTF_KIND_TYPEDEF);
+  has_direct_tracepoint_ = HasKernelName(types, "btf_trace_iomap_dio_rw_begin", BTF_KIND_TYPEDEF);
+  state_.can_tell_direct =
+      has_direct_tracepoint_ || CanEnter(types, "iomap_dio_rw", BPF_TRACE_FENTRY);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
   const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
   const bool maps_folios =
@@ -186,11 +192,12 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   looks_for_folios_ = maps_folios && !may_enter;
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
-  // A verifier that refuses to have execs told is no reason to tell nothing.
-  if (code != 0 && state_.can_tell_execs != 0) {
-    state_.can_tell_execs = 0;
+  // A verifier that refuses one of these programs is no reason to tell nothing.
+  for (uint32_t* const can_tell : {&state_.can_tell_direct, &state_.can_tell_execs}) {
+    if (code == 0 || *can_tell == 0) continue;
+    *can_tell = 0;
     code = LoadChosen(has_folios);
-    if (code != 0) state_.can_tell_execs = 1;
+    if (code != 0) *can_tell = 1;
   }
   if (code != 0 && (maps_folios_ || maps_pmds_)) {
     looks_for_folios_ = maps_folios_;
@@ -303,9 +310,7 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
 Status ObserverProgramSet::Update() {
   uint64_t count = 0;
   (void)!read(wake_.Get(), &count, sizeof(count));
-  bool wants_inserts = false;
-  bool wants_accesses = false;
-  bool wants_execs = false;
+  Wanted wanted;
   for (uint32_t dir = 0; dir < kObsMaxDirs; ++dir) {
     obs_dir config{};
     if (!rings_[dir].is_used ||
@@ -313,40 +318,51 @@ Status ObserverProgramSet::Update() {
       continue;
     }
     const bool is_watched = config.is_watched != 0;
-    wants_inserts |= is_watched;
-    wants_accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
-    wants_execs |= is_watched && config.wants_execs != 0 && state_.can_tell_execs != 0;
+    wanted.inserts |= is_watched;
+    wanted.accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
+    wanted.execs |= is_watched && config.wants_execs != 0 && state_.can_tell_execs != 0;
+    wanted.direct |= is_watched && config.wants_opens != 0 && state_.can_tell_direct != 0;
   }
   // Before 5.13 a function's program can be attached once in its life.
-  const bool stays = !access_links_.empty() && KernelVersion() < 5013;
-  Status done = AttachWanted(wants_inserts, wants_accesses || stays, wants_execs);
+  const bool stays = KernelVersion() < 5013;
+  wanted.accesses |= stays && !access_links_.empty();
+  wanted.direct |= stays && !direct_links_.empty();
+  Status done = AttachWanted(wanted);
   state_.error = done ? 0 : done.error().code;
   ++state_.updates;
   SayState();
   return done;
 }
 
-Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses, bool execs) {
+Status ObserverProgramSet::AttachWanted(const Wanted& wanted) {
   observer_bpf* s = skeleton_.get();
   const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
-  const std::array<bpf_program*, 1> starts = {s->progs.on_exec};
   std::vector<bpf_program*> told = {s->progs.on_read, s->progs.on_map, s->progs.on_fault};
   if (state_.has_tracepoints == 0) {
     told = {has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
             s->progs.enter_map, s->progs.enter_fault};
   }
-  Status done = Attach(inserts, &insert_links_, insertions);
+  Status done = Attach(wanted.inserts, &insert_links_, insertions);
   if (!done) return done;
   if (maps_folios_) told.push_back(s->progs.enter_map_folio);
   if (maps_pmds_) told.push_back(s->progs.exit_map_pmd);
-  done = Attach(accesses, &access_links_, told);
+  done = Attach(wanted.accesses, &access_links_, told);
   if (!done) return done;
-  // Reads are told without the program on exec, so its failure leaves the others attached.
-  const Status told_execs = Attach(execs, &exec_links_, starts);
-  if (told_execs) return Ok();
-  Log(LogLevel::kWarning, "no exec is told: " + told_execs.error().message);
-  state_.can_tell_execs = 0;
+  AttachBeside(wanted.execs, &exec_links_, s->progs.on_exec, &state_.can_tell_execs);
+  AttachBeside(wanted.direct, &direct_links_,
+               has_direct_tracepoint_ ? s->progs.on_direct : s->progs.enter_iomap_dio,
+               &state_.can_tell_direct);
   return Ok();
+}
+
+// Reads through the page cache are told without it, so its failure leaves the others attached.
+void ObserverProgramSet::AttachBeside(bool on, std::vector<Link>* links, bpf_program* program,
+                                      uint32_t* can_tell) {
+  const std::array<bpf_program*, 1> one = {program};
+  const Status attached = Attach(on, links, one);
+  if (attached) return;
+  Log(LogLevel::kWarning, attached.error().message);
+  *can_tell = 0;
 }
 
 Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,

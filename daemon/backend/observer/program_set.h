@@ -76,6 +76,12 @@ class ObserverProgramSet {
     bool is_used = false;
     UniqueFd fd;
   };
+  struct Wanted {
+    bool inserts = false;
+    bool accesses = false;
+    bool execs = false;
+    bool direct = false;
+  };
   struct SkeletonDeleter {
     void operator()(observer_bpf* skeleton) const;
   };
@@ -90,7 +96,9 @@ class ObserverProgramSet {
   void SizeByCpus();
   void Choose();
   void SayState();
-  Status AttachWanted(bool inserts, bool accesses, bool execs);
+  Status AttachWanted(const Wanted& wanted);
+  static void AttachBeside(bool on, std::vector<Link>* links, bpf_program* program,
+                           uint32_t* can_tell);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
 
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
@@ -98,11 +106,13 @@ class ObserverProgramSet {
   bool maps_folios_ = false;       // a fault maps more than its tracepoint says
   bool looks_for_folios_ = false;  // and no program may be where it does
   bool maps_pmds_ = false;         // or what none says
+  bool has_direct_tracepoint_ = false;
   obs_state state_{};
   UniqueFd wake_;
   std::vector<Link> access_links_;
   std::vector<Link> insert_links_;
   std::vector<Link> exec_links_;
+  std::vector<Link> direct_links_;
   std::array<Ring, kObsMaxDirs> rings_;
 };
 

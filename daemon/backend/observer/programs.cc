@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 
 namespace ppc {
 namespace {
@@ -125,17 +126,12 @@ Status ObserverPrograms::Tell(obs_dir config) {
 
 Status ObserverPrograms::Watch(const Wants& wants) {
   const std::lock_guard lock(mutex_);
-  const obs_dir config{.beacon = wants.beacon_bytes,
-                       .woken_ns = 0,
-                       .urgent_ns = 0,
-                       .is_watched = 1,
-                       .wants_trace = wants.trace,
-                       .wants_progress = wants.progress,
-                       .wants_unlisted = 0,
-                       .root_dev = 0,
-                       .root_ino = 0,
-                       .depth = 0,
-                       .wants_execs = 0};
+  obs_dir config{};
+  config.beacon = wants.beacon_bytes;
+  config.is_watched = 1;
+  config.wants_trace = wants.trace;
+  config.wants_progress = wants.progress;
+  config.wants_opens = wants.opens;
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
@@ -260,9 +256,8 @@ Status ObserverPrograms::AddDevice(uint32_t dev) {
   const obs_device_key key{dev, dir_};
   const uint32_t one = 1;
   if (bpf_map_update_elem(Fd(kObsFdDirDevices), &key, &one, BPF_ANY) != 0 ||
-      bpf_map_update_elem(Fd(kObsFdDevices), &dev, &one, BPF_ANY) != 0) {
+      bpf_map_update_elem(Fd(kObsFdDevices), &dev, &one, BPF_ANY) != 0)
     return PosixError("list a device for the observer", errno);
-  }
   return Ok();
 }
 
@@ -295,30 +290,31 @@ void ObserverPrograms::EachGathered(
 
 void ObserverPrograms::EachReader(
     const std::function<void(const obs_reader_key&, const obs_reader&, bool is_whole)>& each) {
+  // The map has the readers of all directories: in batches, of which most may be others'.
+  constexpr uint32_t kBatch = 512;
   const int map = Fd(kObsFdReaders);
-  obs_reader_key key{};
-  const obs_reader_key* from = nullptr;
-  // An entry that goes meanwhile makes the walk start again: at most so many steps.
-  for (uint32_t i = 0; i < 2 * about_.max_readers && bpf_map_get_next_key(map, from, &key) == 0;
-       ++i) {
-    from = &key;
-    obs_reader reader{};
-    obs_reader again{};
-    if (key.dir != dir_ || bpf_map_lookup_elem(map, &key, &reader) != 0 ||
-        bpf_map_lookup_elem(map, &key, &again) != 0) {
-      continue;
+  std::vector<obs_reader_key> keys(kBatch);
+  std::vector<obs_reader> readers(kBatch);
+  uint32_t at = 0;
+  uint32_t* from = nullptr;
+  for (int code = 0; code == 0; from = &at) {
+    uint32_t count = kBatch;
+    code = bpf_map_lookup_batch(map, from, &at, keys.data(), readers.data(), &count, nullptr);
+    if (code != 0 && errno != ENOENT) return;
+    for (uint32_t i = 0; i < count; ++i) {
+      obs_reader again{};
+      if (keys[i].dir != dir_ || bpf_map_lookup_elem(map, &keys[i], &again) != 0) continue;
+      // Copied while its thread writes it may be half of two places; what comes next tells of it.
+      const bool is_whole = readers[i].first == again.first && readers[i].end == again.end &&
+                            readers[i].accessed_ns == again.accessed_ns;
+      each(keys[i], again, is_whole);
     }
-    // Copied while its thread writes it may be half of two places; what comes next tells of it.
-    const bool is_whole = reader.first == again.first && reader.end == again.end &&
-                          reader.accessed_ns == again.accessed_ns;
-    each(key, again, is_whole);
   }
 }
 
 void ObserverPrograms::TakeGathered(
     uint64_t now_ns, uint64_t older_ns,
     const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
-  const int map = Fd(kObsFdReaders);
   const uint64_t made = Counted().readers - made_before_;
   uint64_t there = 0;
   std::vector<obs_reader_key> old;
@@ -331,8 +327,8 @@ void ObserverPrograms::TakeGathered(
   if (made > taken_ + there) pushed_out_ = std::max<uint64_t>(pushed_out_, made - taken_ - there);
   for (const obs_reader_key& gone : old) {
     obs_reader reader{};
-    if (bpf_map_lookup_elem(map, &gone, &reader) != 0) continue;
-    if (bpf_map_delete_elem(map, &gone) == 0) ++taken_;
+    if (bpf_map_lookup_elem(Fd(kObsFdReaders), &gone, &reader) != 0) continue;
+    if (bpf_map_delete_elem(Fd(kObsFdReaders), &gone) == 0) ++taken_;
     each(gone, reader);
   }
 }
@@ -361,6 +357,7 @@ obs_counts ObserverPrograms::Counted() const {
     sum.readers += cpu.readers;
     sum.coalesced += cpu.coalesced;
     sum.wakeups += cpu.wakeups;
+    sum.bypassed += cpu.bypassed;
   }
   return sum;
 }

@@ -28,6 +28,7 @@ class ObserverPrograms {
   struct Wants {
     bool progress = false;
     bool trace = false;
+    bool opens = false;  // with O_DIRECT
     uint64_t beacon_bytes = 0;
   };
 
@@ -43,6 +44,7 @@ class ObserverPrograms {
   // Can learn inodes from the kernel; else only numbers of stat() are known.
   bool CanLearn() const { return about_.can_learn != 0; }
   bool CanTellExecs() const { return about_.can_tell_execs != 0; }
+  bool CanTellDirect() const { return about_.can_tell_direct != 0; }
   // What is mapped by huge pages is seen, or this kernel maps no files by them.
   bool SeesHugePages() const { return about_.sees_pmds != 0; }
 

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "extras/artifact/tests/fixture.h"
+#include "tests/unit/child.h"
 
 namespace ppc::artifact {
 namespace {
@@ -74,12 +75,11 @@ class CrashTest : public ArtifactTest {
     int exit_status = -1;
   };
   Run Traced(const std::function<int()>& body, const AtStop& at_stop) {
-    const pid_t child = fork();
-    if (child == 0) {
+    const pid_t child = StartChild([&body] {
       ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
       raise(SIGSTOP);
-      _exit(body());
-    }
+      return body();
+    });
     Run run;
     int status = 0;
     waitpid(child, &status, 0);
@@ -119,15 +119,12 @@ class CrashTest : public ArtifactTest {
   // What a next start finds: every bundle that is listed is whole.
   void ExpectAllWhole() {
     const Store store = Open();
-    const Result<std::vector<BundleName>> names = store.List();
-    ASSERT_TRUE(names);
-    for (const BundleName& name : *names) {
-      const Result<Manifest> manifest = store.Load(name);
-      ASSERT_TRUE(manifest) << manifest.error().message;
-      for (const Entry& entry : manifest->entries) {
+    const std::vector<BundleName> names = Value(store.List());
+    for (const BundleName& name : names) {
+      const Manifest manifest = Value(store.Load(name));
+      for (const Entry& entry : manifest.entries) {
         if (entry.kind != Kind::kFile) continue;
-        const Result<bool> read = ReadObject(store, entry, -1);
-        ASSERT_TRUE(read) << read.error().message;
+        ASSERT_TRUE(IsOk(ReadObject(store, entry, -1)));
       }
     }
   }
@@ -165,8 +162,7 @@ TEST_F(CrashTest, KilledCapturesNeverLeaveATornBundle) {
     ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at " << killer.Where();
     // The store goes on working, and what was left half done is no more after a sweep.
     if (round % 10 == 0) {
-      const Result<Captured> captured = TryCapture();
-      ASSERT_TRUE(captured) << captured.error().message;
+      ASSERT_TRUE(IsOk(TryCapture()));
       ASSERT_TRUE(Open().Sweep());
       EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
       const std::string before = Picture();

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "extras/artifact/objects.h"
 #include "extras/artifact/restore.h"
 #include "extras/artifact/store.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::artifact {
@@ -28,9 +30,7 @@ namespace fs = std::filesystem;
 
 inline std::string TextAt(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // What is neither small nor the same everywhere, and gets smaller by half.
@@ -76,11 +76,7 @@ class ArtifactTest : public ::testing::Test {
   }
 
   // Fails the test where there is none.
-  Store Open(Store::Use use = Store::Use::kWrite) {
-    Result<Store> store = Store::Open(place_, use);
-    EXPECT_TRUE(store) << store.error().message;
-    return *std::move(store);
-  }
+  Store Open(Store::Use use = Store::Use::kWrite) { return Value(Store::Open(place_, use)); }
   Result<Captured> TryCapture(Compress compress = Compress::kAuto) {
     Result<Store> store = Store::Open(place_, Store::Use::kWrite);
     if (!store) return store.error();
@@ -92,11 +88,7 @@ class ArtifactTest : public ::testing::Test {
     request.max_bytes = max_bytes_;
     return Capture(*store, request);
   }
-  Captured MustCapture(Compress compress = Compress::kAuto) {
-    Result<Captured> captured = TryCapture(compress);
-    EXPECT_TRUE(captured) << captured.error().message;
-    return captured ? *captured : Captured();
-  }
+  Captured MustCapture(Compress compress = Compress::kAuto) { return Value(TryCapture(compress)); }
   Result<Restored> TryRestore() {
     Result<Store> store = Store::Open(place_, Store::Use::kRead);
     if (!store) return store.error();
@@ -105,11 +97,7 @@ class ArtifactTest : public ::testing::Test {
     if (!match->manifest) return Error{ENOENT, "no bundle"};
     return Restore(*store, *match->manifest, roots_);
   }
-  Restored MustRestore() {
-    Result<Restored> restored = TryRestore();
-    EXPECT_TRUE(restored) << restored.error().message;
-    return restored ? *restored : Restored();
-  }
+  Restored MustRestore() { return Value(TryRestore()); }
 
   std::string OwnStore() const { return place_.directory + "/" + std::to_string(geteuid()); }
   std::string ManifestPath() const { return OwnStore() + "/bundles/svc1/" + KeyIdOf(key_); }
@@ -152,13 +140,6 @@ class ArtifactTest : public ::testing::Test {
   Key key_ = {{"gpu", "NVIDIA H200"}, {"driver", "nvidia 550.54.14"}};
   uint64_t max_bytes_ = UINT64_MAX;
 };
-
-// One line that names the thing.
-inline void ExpectError(const Error& error, int code, const std::string& part) {
-  EXPECT_EQ(error.code, code) << error.message;
-  EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
-  EXPECT_EQ(error.message.find('\n'), std::string::npos) << error.message;
-}
 
 }  // namespace ppc::artifact
 

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "tests/unit/has.h"
+
 namespace ppc::artifact {
 namespace {
 
@@ -21,34 +23,19 @@ Lines Hang() {
 
 TEST(HelperProcessTest, TellsWhatItsBodyReturned) {
   Lines lines = {"one", "a line\nbroken", std::string(100'000, 'x')};
-  Result<HelperProcess> helper = HelperProcess::Start([&] { return lines; });
-  ASSERT_TRUE(helper);
-  const Result<Lines> told = helper->Wait(-1);
-  ASSERT_TRUE(told);
-  EXPECT_EQ(*told, lines);
-  Result<HelperProcess> quiet = HelperProcess::Start([] { return Lines(); });
-  ASSERT_TRUE(quiet);
-  const Result<Lines> nothing = quiet->Wait(-1);
-  ASSERT_TRUE(nothing);
-  EXPECT_TRUE(nothing->empty());
+  EXPECT_EQ(Value(Value(HelperProcess::Start([&] { return lines; })).Wait(-1)), lines);
+  EXPECT_TRUE(Value(Value(HelperProcess::Start([] { return Lines(); })).Wait(-1)).empty());
 }
 
 TEST(HelperProcessTest, IsNotWaitedForBeyondTheLimit) {
-  Result<HelperProcess> helper = HelperProcess::Start(Hang);
-  ASSERT_TRUE(helper);
-  const Result<Lines> none = helper->Wait(20);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, ETIMEDOUT);
+  HelperProcess helper = Value(HelperProcess::Start(Hang));
+  ExpectError(helper.Wait(20), ETIMEDOUT);
 }
 
 TEST(HelperProcessTest, GivenUpEndsTheWait) {
   Result<HelperProcess> helper = HelperProcess::Start(Hang);
   ASSERT_TRUE(helper);
-  std::thread waiter([&helper] {
-    const Result<Lines> none = helper->Wait(-1);
-    ASSERT_FALSE(none);
-    EXPECT_EQ(none.error().code, EPIPE);
-  });
+  std::thread waiter([&helper] { ExpectError(helper->Wait(-1), EPIPE); });
   helper->GiveUp();
   waiter.join();
 }
@@ -59,17 +46,14 @@ TEST(HelperProcessTest, ThatDiesIsNoticed) {
     return Lines();
   });
   ASSERT_TRUE(helper);
-  const Result<Lines> none = helper->Wait(-1);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, EPIPE);
+  ExpectError(helper->Wait(-1), EPIPE);
 }
 
 // A reader of our output sees its end in spite of it.
 TEST(HelperProcessTest, KeepsNoDescriptorOfOurs) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  Result<HelperProcess> helper = HelperProcess::Start(Hang);
-  ASSERT_TRUE(helper);
+  ASSERT_TRUE(IsOk(HelperProcess::Start(Hang)));
   close(ends[1]);
   pollfd waiting{ends[0], POLLIN, 0};
   EXPECT_EQ(poll(&waiting, 1, 30'000), 1);

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+// A bundle belongs to the key of a start, and holds the directories of its engine.
 #include "extras/artifact/key.h"
+
+#include <gtest/gtest.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <map>
 
 #include "extras/artifact/restore.h"
+#include "extras/artifact/roots.h"
 #include "extras/artifact/tests/fixture.h"
 
 namespace ppc::artifact {
 namespace {
 
+Environment Of(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? std::string() : found->second;
+  };
+}
+
 class KeyTest : public ::testing::Test {
  protected:
-  Environment Of(std::map<std::string, std::string> values) {
-    return [values = std::move(values)](const std::string& name) {
-      const auto found = values.find(name);
-      return found == values.end() ? std::string() : found->second;
-    };
-  }
   void Program(const std::string& path, const std::string& text) {
     tree_.Write(path, text);
     chmod(tree_.Path(path).c_str(), 0755);
@@ -124,14 +129,11 @@ TEST_F(KeyTest, OptionsCountAndAddressesDoNot) {
 
 TEST_F(KeyTest, GivenPartsAreOverProbes) {
   const Probe probe = [](Key* key) { *key = {{"gpu", "NVIDIA A100"}, {"driver", "1"}}; };
-  const Result<Key> key = MakeKey({probe}, {"gpu=NVIDIA H200", "quant=fp8=e4m3", "empty="});
-  ASSERT_TRUE(key) << key.error().message;
-  EXPECT_EQ(*key,
+  EXPECT_EQ(Value(MakeKey({probe}, {"gpu=NVIDIA H200", "quant=fp8=e4m3", "empty="})),
             (Key{{"gpu", "NVIDIA H200"}, {"driver", "1"}, {"quant", "fp8=e4m3"}, {"empty", ""}}));
   for (const char* bad : {"gpu", "=x", ""}) {
-    const Result<Key> refused = MakeKey({probe}, {bad});
-    ASSERT_FALSE(refused) << bad;
-    ExpectError(refused.error(), EINVAL, "NAME=VALUE");
+    SCOPED_TRACE(bad);
+    ExpectError(MakeKey({probe}, {bad}), EINVAL, "NAME=VALUE");
   }
 }
 
@@ -146,6 +148,66 @@ TEST_F(KeyTest, SaysWhatDiffers) {
   EXPECT_EQ(TextOf(differences[2]), "cpu has gained 'amx' and lost 'avx512'");
   EXPECT_EQ(TextOf(differences[3]), "d was '3', there is none here");
   EXPECT_NE(KeyIdOf({{"a", "1"}}), KeyIdOf({{"a", "2"}}));
+}
+
+std::map<std::string, std::string> Directories(const std::vector<Root>& roots) {
+  std::map<std::string, std::string> directories;
+  for (const Root& root : roots) directories[root.name] = root.directory;
+  return directories;
+}
+
+using Map = std::map<std::string, std::string>;
+
+TEST(Roots, AreWhereEnginesKeepThem) {
+  EXPECT_EQ(Directories(DefaultRoots(Of({{"HOME", "/home/u"}, {"USER", "u/v"}}))),
+            (Map{{"vllm", "/home/u/.cache/vllm"},
+                 {"inductor", "/tmp/torchinductor_u_v"},
+                 {"inductor-headers", "/tmp/torchinductor_u_v/precompiled_headers"},
+                 {"triton", "/home/u/.triton/cache"},
+                 {"flashinfer", "/home/u/.cache/flashinfer"},
+                 {"deepgemm", "/home/u/.deep_gemm"},
+                 {"cuda", "/home/u/.nv/ComputeCache"}}));
+}
+
+TEST(Roots, FollowTheEnginesVariables) {
+  EXPECT_EQ(Directories(DefaultRoots(Of({{"HOME", "/home/u"},
+                                         {"USER", "u"},
+                                         {"VLLM_CACHE_ROOT", "/c/vllm/"},
+                                         {"TORCHINDUCTOR_CACHE_DIR", "/c/inductor"},
+                                         {"TRITON_CACHE_DIR", "/c/triton"},
+                                         {"FLASHINFER_WORKSPACE_BASE", "/c"},
+                                         {"DG_JIT_CACHE_DIR", "/c/jit"},
+                                         {"DG_CACHE_DIR", "/c/dg"},
+                                         {"CUDA_CACHE_PATH", "/c/cuda"}}))),
+            (Map{{"vllm", "/c/vllm"},
+                 {"inductor", "/c/inductor"},
+                 {"inductor-headers", "/tmp/torchinductor_u/precompiled_headers"},
+                 {"triton", "/c/triton"},
+                 {"flashinfer", "/c/.cache/flashinfer"},
+                 {"deepgemm", "/c/jit"},
+                 {"cuda", "/c/cuda"}}));
+  const Map other = Directories(DefaultRoots(Of(
+      {{"USER", "u"}, {"TMPDIR", "/scratch"}, {"XDG_CACHE_HOME", "/x"}, {"DG_CACHE_DIR", "/dg"}})));
+  EXPECT_EQ(other, (Map{{"vllm", "/x/vllm"},
+                        {"inductor", "/scratch/torchinductor_u"},
+                        {"inductor-headers", "/scratch/torchinductor_u/precompiled_headers"},
+                        {"deepgemm", "/dg"}}))
+      << "without HOME no directory of it";
+}
+
+TEST(Roots, GivenOnesAreAddedReplacedAndLeftOut) {
+  const Environment environment = Of({{"HOME", "/home/u"}, {"USER", "u"}});
+  EXPECT_EQ(Directories(Value(RootsWith(
+                environment, {"tokenizer=/m/tok", "triton=/t", "vllm=", "cuda=", "deepgemm="}))),
+            (Map{{"tokenizer", "/m/tok"},
+                 {"triton", "/t"},
+                 {"inductor", "/tmp/torchinductor_u"},
+                 {"inductor-headers", "/tmp/torchinductor_u/precompiled_headers"},
+                 {"flashinfer", "/home/u/.cache/flashinfer"}}));
+  for (const char* bad : {"/t", "=/t", "a b=/t", "../x=/t"}) {
+    SCOPED_TRACE(bad);
+    ExpectError(RootsWith(environment, {bad}), EINVAL);
+  }
 }
 
 }  // namespace

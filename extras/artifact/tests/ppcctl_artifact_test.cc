@@ -40,10 +40,7 @@ class ArtifactVerbsTest : public DaemonTest {
            "/k/kernel ]; then echo compiled >> " + dir_ + "/compiler; echo binary > " + cache_ +
            "/k/kernel; fi; " + and_then;
   }
-  size_t Compilations() {
-    const std::string text = ReadText(dir_ + "/compiler");
-    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
-  }
+  size_t Compilations() { return CountOf("\n", ReadText(dir_ + "/compiler")); }
   ProcessResult Run(const std::string& script, std::vector<std::string> options = {}) {
     std::vector<std::string> words = {"run", "--artifacts", "--id", "svc1"};
     words.insert(words.end(), options.begin(), options.end());
@@ -52,14 +49,13 @@ class ArtifactVerbsTest : public DaemonTest {
   }
   // With a policy: the service is started, on /proc.
   ProcessResult RunAsService(const std::string& script, std::vector<std::string> options = {}) {
-    std::vector<std::string> words = {"run",      "--artifacts", "--id",     "svc1",
-                                      "--policy", "alpha",       "--config", config_};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {"/proc", "--", "/bin/sh", "-c", script});
-    return Ctl(words);
+    options.insert(options.end(), {"--policy", "alpha", "--config", config_, "/proc"});
+    return Run(script, options);
   }
-  void Told(const ProcessResult& result, const std::string& part) {
-    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  // It ends so, and says this.
+  static void Expect(const ProcessResult& result, int exit_status, const std::string& part) {
+    EXPECT_EQ(result.exit_status, exit_status) << result.err;
+    EXPECT_TRUE(Has(result.err, part));
   }
   Json JsonOf(std::vector<std::string> words, int exit_status) {
     words.emplace_back("--json");
@@ -72,8 +68,12 @@ class ArtifactVerbsTest : public DaemonTest {
   void Capture() {
     fs::create_directories(cache_ + "/k");
     std::ofstream(cache_ + "/k/kernel") << "binary";
-    const ProcessResult captured = Ctl({"artifact", "capture", "--id", "svc1"});
-    ASSERT_EQ(captured.exit_status, 0) << captured.err;
+    Out({"artifact", "capture", "--id", "svc1"});
+  }
+
+  void SpoilObjects() {
+    for (const auto& entry : fs::recursive_directory_iterator(store_ + "/objects"))
+      if (entry.is_regular_file()) std::ofstream(entry.path()) << "change";
   }
 
   std::string cache_;
@@ -82,14 +82,11 @@ class ArtifactVerbsTest : public DaemonTest {
 };
 
 TEST_F(ArtifactVerbsTest, ASecondStartCompilesNothing) {
-  const ProcessResult first = Run(Engine());
-  EXPECT_EQ(first.exit_status, 0);
-  Told(first, "1 files captured");
+  Expect(Run(Engine()), 0, "1 files captured");
   EXPECT_EQ(Compilations(), 1U);
   fs::remove_all(dir_ + "/home");
   const ProcessResult second = Run(Engine());
-  EXPECT_EQ(second.exit_status, 0);
-  Told(second, "1 files restored");
+  Expect(second, 0, "1 files restored");
   EXPECT_EQ(second.err.find("captured"), std::string::npos) << "nothing has changed";
   EXPECT_EQ(Compilations(), 1U);
   EXPECT_EQ(ReadText(cache_ + "/k/kernel"), "binary\n");
@@ -98,17 +95,15 @@ TEST_F(ArtifactVerbsTest, ASecondStartCompilesNothing) {
 // What was compiled, and a value that the engine found out for it: both are there at the second
 // start.
 TEST_F(ArtifactVerbsTest, ASecondStartHasWhatTheFirstKeptForItToo) {
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  const std::string start = Engine("[ -n \"$KV_BYTES\" ] && echo \"kept $KV_BYTES\" || " + ctl +
+  const std::string start = Engine("[ -n \"$KV_BYTES\" ] && echo \"kept $KV_BYTES\" || " + kPpcctl +
                                    " service env svc1 KV_BYTES=4096");
   const ProcessResult first = Run(start, {"--env-from-service"});
-  EXPECT_EQ(first.exit_status, 0) << first.err;
   EXPECT_EQ(first.out, "");
-  Told(first, "1 files captured");
+  Expect(first, 0, "1 files captured");
   fs::remove_all(dir_ + "/home");
   const ProcessResult second = Run(start, {"--env-from-service"});
   EXPECT_EQ(second.out, "kept 4096\n");
-  Told(second, "1 files restored");
+  Expect(second, 0, "1 files restored");
   EXPECT_EQ(Compilations(), 1U);
   // Nor does removing the bundles take the value away, or the other way round.
   EXPECT_EQ(Ctl({"artifact", "rm", "svc1"}).exit_status, 0);
@@ -120,12 +115,11 @@ TEST_F(ArtifactVerbsTest, ASecondStartHasWhatTheFirstKeptForItToo) {
 TEST_F(ArtifactVerbsTest, AnotherKeyOrCommandCompilesAnew) {
   Run(Engine());
   fs::remove_all(dir_ + "/home");
-  const ProcessResult key = Run(Engine(), {"--key", "quant=fp8"});
-  Told(key, "nothing is restored, they are for another key: quant is 'fp8', there was none");
+  Expect(Run(Engine(), {"--key", "quant=fp8"}), 0,
+         "nothing is restored, they are for another key: quant is 'fp8', there was none");
   EXPECT_EQ(Compilations(), 2U);
   fs::remove_all(dir_ + "/home");
-  const ProcessResult command = Run(Engine("echo other options"));
-  Told(command, "config is '");
+  Expect(Run(Engine("echo other options")), 0, "config is '");
   EXPECT_EQ(Compilations(), 3U);
 }
 
@@ -137,29 +131,22 @@ TEST_F(ArtifactVerbsTest, AStartThatFailsBeforeItIsReadyIsNotCaptured) {
 TEST_F(ArtifactVerbsTest, ReadinessByItsOutputCaptures) {
   const ProcessResult result =
       Run(Engine("echo up and running; exit 3"), {"--ready-on", "and run"});
-  EXPECT_EQ(result.exit_status, 3);
   EXPECT_EQ(result.out, "up and running\n");
-  Told(result, "1 files captured");
+  Expect(result, 3, "1 files captured");
 }
 
 // By the command itself, which tells ppcd and not us.
 TEST_F(ArtifactVerbsTest, ReadinessByTheVerbCaptures) {
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  const ProcessResult result = RunAsService(Engine(ctl + " service ready; exit 3"));
-  EXPECT_EQ(result.exit_status, 3) << result.err;
-  Told(result, "1 files captured");
-  const std::string log = RunnerLog();
-  EXPECT_NE(log.find("service_ready"), std::string::npos);
-  EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << "once: " << log;
+  Expect(RunAsService(Engine(kPpcctl + " service ready; exit 3")), 3, "1 files captured");
+  EXPECT_EQ(CountOf("service_ready", RunnerLog()), 1U) << RunnerLog();
 }
 
 TEST_F(ArtifactVerbsTest, WithAServiceReadinessIsToldAndCaptured) {
   const std::string until_told =
       "until grep -q service_ready " + dir_ + "/runner.log; do sleep 0.05; done; ";
-  const ProcessResult result = RunAsService(Engine("echo up and running; " + until_told + "exit 3"),
-                                            {"--ready-on", "up and"});
-  EXPECT_EQ(result.exit_status, 3);
-  Told(result, "1 files captured");
+  Expect(RunAsService(Engine("echo up and running; " + until_told + "exit 3"),
+                      {"--ready-on", "up and"}),
+         3, "1 files captured");
 }
 
 TEST_F(ArtifactVerbsTest, RunFailsOpen) {
@@ -167,27 +154,18 @@ TEST_F(ArtifactVerbsTest, RunFailsOpen) {
   const auto run_with_warning = [this](const std::string& part) {
     fs::remove_all(dir_ + "/home");
     const ProcessResult result = Run(Engine("exit 5"));
-    EXPECT_EQ(result.exit_status, 5);
-    Told(result, "warning: artifacts: ");
-    Told(result, part);
+    Expect(result, 5, "warning: artifacts: ");
+    EXPECT_TRUE(Has(result.err, part));
   };
-  for (const auto& entry : fs::recursive_directory_iterator(store_ + "/objects")) {
-    if (entry.is_regular_file()) std::ofstream(entry.path()) << "nonsense";
-  }
+  SpoilObjects();
   // Another script than was captured: no bundle of its key is touched.
-  const ProcessResult damaged = [this] {
-    fs::remove_all(dir_ + "/home");
-    return Run(Engine());
-  }();
-  EXPECT_EQ(damaged.exit_status, 0);
-  Told(damaged, "is damaged; nothing is restored");
+  fs::remove_all(dir_ + "/home");
+  Expect(Run(Engine()), 0, "is damaged; nothing is restored");
   EXPECT_EQ(Compilations(), 2U);
   run_with_warning("config is '");
   fs::permissions(store_, fs::perms::all);
   run_with_warning("chmod 700");
-  const ProcessResult wrong = Run("exit 6", {"--root", "nonsense"});
-  EXPECT_EQ(wrong.exit_status, 6);
-  Told(wrong, "--root 'nonsense' is not NAME=DIR");
+  Expect(Run("exit 6", {"--root", "nonsense"}), 6, "--root 'nonsense' is not NAME=DIR");
 }
 
 // Another ppcctl that removes, and stands still.
@@ -195,17 +173,13 @@ TEST_F(ArtifactVerbsTest, RunDoesNotWaitForWhoKeepsTheLock) {
   Run(Engine());
   const UniqueFd lock(open((store_ + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(flock(lock.Get(), LOCK_EX), 0);
-  const ProcessResult result = Run("exit 5");
-  EXPECT_EQ(result.exit_status, 5);
-  Told(result, "warning: artifacts: another ppcctl keeps " + store_ + "/lock");
+  Expect(Run("exit 5"), 5, "warning: artifacts: another ppcctl keeps " + store_ + "/lock");
 }
 
 TEST_F(ArtifactVerbsTest, RunTakesTheirOptionsWithThemAlone) {
   const ProcessResult result = Ctl({"run", "--key", "a=b", "--", "/bin/echo", "ran"});
-  EXPECT_EQ(result.exit_status, 125);
   EXPECT_EQ(result.out, "");
-  ExpectOneLine(result);
-  Told(result, "give --artifacts, too");
+  ExpectFailure(result, 125, "give --artifacts, too");
 }
 
 TEST_F(ArtifactVerbsTest, TellAsJson) {
@@ -236,14 +210,10 @@ TEST_F(ArtifactVerbsTest, TellAsJson) {
 TEST_F(ArtifactVerbsTest, VerifyFindsWhatListDoesNotRead) {
   Capture();
   EXPECT_EQ(Ctl({"artifact", "verify"}).exit_status, 0);
-  for (const auto& entry : fs::recursive_directory_iterator(store_ + "/objects")) {
-    if (entry.is_regular_file()) std::ofstream(entry.path()) << "change";
-  }
+  SpoilObjects();
   EXPECT_EQ(Ctl({"artifact", "list"}).err, "");
-  const ProcessResult damaged = Ctl({"artifact", "verify"});
-  EXPECT_EQ(damaged.exit_status, 1);
-  ExpectOneLine(damaged);
-  Told(damaged, "of 'k/kernel' is damaged; capture anew after: ppcctl artifact rm svc1/");
+  ExpectFailure(Ctl({"artifact", "verify"}), 1,
+                "of 'k/kernel' is damaged; capture anew after: ppcctl artifact rm svc1/");
 }
 
 TEST_F(ArtifactVerbsTest, RmWithoutAnOperandRemovesWhatNoBundleNeeds) {
@@ -257,12 +227,10 @@ TEST_F(ArtifactVerbsTest, RmWithoutAnOperandRemovesWhatNoBundleNeeds) {
 }
 
 TEST_F(ArtifactVerbsTest, SayWhatIsWrongInOneLine) {
+  EXPECT_EQ(Out({"artifact", "list"}), "") << "before the first";
   const auto refused = [this](const std::vector<std::string>& words, int exit_status,
                               const std::string& part) {
-    const ProcessResult result = Ctl(words);
-    EXPECT_EQ(result.exit_status, exit_status) << part;
-    ExpectOneLine(result);
-    Told(result, part);
+    ExpectFailure(Ctl(words), exit_status, part);
   };
   refused({"artifact", "restore", "--id", "svc1"}, 1, "nothing was captured yet");
   refused({"artifact", "capture", "--id", "svc1"}, 1, "nothing to capture");
@@ -276,12 +244,6 @@ TEST_F(ArtifactVerbsTest, SayWhatIsWrongInOneLine) {
   refused({"artifact", "verify", "svc2"}, 1, "there is no bundle svc2");
   refused({"artifact", "rm", "svc1/x"}, 2, "ID/KEY");
   refused({"artifact", "restore", "--id", "svc2"}, 1, "nothing was captured of service svc2");
-}
-
-TEST_F(ArtifactVerbsTest, ListIsEmptyBeforeTheFirst) {
-  const ProcessResult list = Ctl({"artifact", "list"});
-  EXPECT_EQ(list.exit_status, 0);
-  EXPECT_EQ(list.out + list.err, "");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "extras/artifact/tests/fixture.h"
+#include "tests/unit/has.h"
 
 namespace ppc::artifact {
 namespace {
@@ -33,9 +34,7 @@ class RestoreTest : public ArtifactTest {
   }
   void ExpectNothingRestored(int code, const std::string& part) {
     Empty();
-    const Result<Restored> refused = TryRestore();
-    ASSERT_FALSE(refused);
-    ExpectError(refused.error(), code, part);
+    ExpectError(TryRestore(), code, part);
     EXPECT_EQ(Picture(), "");
   }
 
@@ -74,9 +73,7 @@ TEST_F(RestoreTest, ADirectoryThatOthersMayWriteToIsNotRestoredTo) {
     Empty();
     fs::create_directories(directory);
     chmod(directory.c_str(), mode);
-    const Result<Restored> refused = TryRestore();
-    ASSERT_FALSE(refused);
-    ExpectError(refused.error(), EPERM, directory + ": ");
+    ExpectError(TryRestore(), EPERM, directory + ": ");
     EXPECT_EQ(FilesBelow(tree_.Path("/engine")), 0U);
   }
   if (geteuid() != 0) GTEST_SKIP() << "needs root to give directories away";
@@ -141,14 +138,11 @@ TEST_F(RestoreTest, AnotherKeyRestoresNothingAndSaysWhy) {
   Empty();
   key_["driver"] = "nvidia 560.1";
   const Store store = Open(Store::Use::kRead);
-  const Result<Match> match = FindBundle(store, "svc1", key_);
-  ASSERT_TRUE(match);
-  EXPECT_FALSE(match->manifest);
-  ASSERT_EQ(match->differences.size(), 1U);
-  EXPECT_EQ(TextOf(match->differences[0]), "driver is 'nvidia 560.1', it was 'nvidia 550.54.14'");
-  const Result<Match> other = FindBundle(store, "svc2", key_);
-  ASSERT_TRUE(other);
-  EXPECT_TRUE(other->differences.empty());
+  const Match match = Value(FindBundle(store, "svc1", key_));
+  EXPECT_FALSE(match.manifest);
+  ASSERT_EQ(match.differences.size(), 1U);
+  EXPECT_EQ(TextOf(match.differences[0]), "driver is 'nvidia 560.1', it was 'nvidia 550.54.14'");
+  EXPECT_TRUE(Value(FindBundle(store, "svc2", key_)).differences.empty());
   EXPECT_EQ(Picture(), "");
 }
 
@@ -158,10 +152,9 @@ TEST_F(RestoreTest, TheNearestKeyIsNamed) {
   MustCapture();
   key_ = first;
   key_["driver"] = "nvidia 560.1";
-  const Result<Match> match = FindBundle(Open(Store::Use::kRead), "svc1", key_);
-  ASSERT_TRUE(match);
-  EXPECT_EQ(match->nearest.key_id, KeyIdOf(first));
-  EXPECT_EQ(match->differences.size(), 1U);
+  const Match match = Value(FindBundle(Open(Store::Use::kRead), "svc1", key_));
+  EXPECT_EQ(match.nearest.key_id, KeyIdOf(first));
+  EXPECT_EQ(match.differences.size(), 1U);
 }
 
 TEST_F(RestoreTest, AMissingObjectRestoresNothing) {
@@ -217,9 +210,7 @@ TEST_F(RestoreTest, ABundleUnderAnotherNameRestoresNothing) {
 TEST_F(RestoreTest, ARootWithoutADirectoryIsNamed) {
   Empty();
   roots_.pop_back();
-  const Result<Restored> refused = TryRestore();
-  ASSERT_FALSE(refused);
-  ExpectError(refused.error(), ENOENT, "--root vllm=DIR");
+  ExpectError(TryRestore(), ENOENT, "--root vllm=DIR");
   EXPECT_EQ(Picture(), "");
 }
 
@@ -227,9 +218,7 @@ TEST_F(RestoreTest, ARootOfAnotherUserIsNotWrittenTo) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to give directories away";
   Empty();
   ASSERT_EQ(chown(tree_.Path("/engine/vllm").c_str(), 12345, 0), 0);
-  const Result<Restored> refused = TryRestore();
-  ASSERT_FALSE(refused);
-  ExpectError(refused.error(), EPERM, "belongs to user 12345");
+  ExpectError(TryRestore(), EPERM, "belongs to user 12345");
   EXPECT_EQ(Picture(), "");
 }
 

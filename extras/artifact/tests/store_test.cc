@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a store is, where it fails, and what is removed from it.
+// Whose a store is, where it fails, and what is removed from it; what a start keeps there for the
+// next.
 #include "extras/artifact/store.h"
 
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 #include <functional>
 
 #include "extras/artifact/tests/fixture.h"
+#include "extras/artifact/values.h"
+#include "tests/unit/child.h"
 
 namespace ppc::artifact {
 namespace {
 
 class StoreTest : public ArtifactTest {
  protected:
+  void SetUp() override {
+    ArtifactTest::SetUp();
+    Fill();
+  }
   void ExpectRefused(int code, const std::string& part) {
-    const Result<Captured> captured = TryCapture();
-    ASSERT_FALSE(captured);
-    ExpectError(captured.error(), code, part);
-    const Result<Restored> restored = TryRestore();
-    ASSERT_FALSE(restored);
-    ExpectError(restored.error(), code, part);
+    ExpectError(TryCapture(), code, part);
+    ExpectError(TryRestore(), code, part);
   }
   // In a child with mounts of its own; what goes wrong there is its output.
   void InOwnMounts(const std::function<void()>& body) {
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = EndOf(StartChild([&] {
       if (unshare(CLONE_NEWNS) != 0 || mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
-        _exit(77);
+        return 77;
       }
-      body();
-      _exit(HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs the right to mount";
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+      try {
+        body();
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
+      return HasFailure() ? 1 : 0;
+    }));
+    if (status == 77) GTEST_SKIP() << "needs the right to mount";
+    EXPECT_EQ(status, 0);
   }
 };
 
 TEST_F(StoreTest, IsItsUsersAlone) {
-  Fill();
   MustCapture();
   for (const char* path : {"", "/objects", "/staging", "/bundles", "/bundles/svc1"}) {
     struct stat info {};
@@ -58,7 +59,6 @@ TEST_F(StoreTest, IsItsUsersAlone) {
 }
 
 TEST_F(StoreTest, OpenToOthersIsRefused) {
-  Fill();
   MustCapture();
   chmod(OwnStore().c_str(), 0750);
   ExpectRefused(EPERM, "chmod 700");
@@ -66,14 +66,12 @@ TEST_F(StoreTest, OpenToOthersIsRefused) {
 
 TEST_F(StoreTest, OfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to give directories away";
-  Fill();
   MustCapture();
   ASSERT_EQ(chown(OwnStore().c_str(), 12345, 0), 0);
   ExpectRefused(EPERM, "belongs to user 12345");
 }
 
 TEST_F(StoreTest, ThatIsALinkIsRefused) {
-  Fill();
   fs::create_directories(place_.directory);
   tree_.Link("/store/" + std::to_string(geteuid()), tree_.Path("/engine"));
   ASSERT_FALSE(TryCapture());
@@ -81,7 +79,6 @@ TEST_F(StoreTest, ThatIsALinkIsRefused) {
 }
 
 TEST_F(StoreTest, AKeyThatOthersCanReadIsRefused) {
-  Fill();
   MustCapture();
   const std::string key = OwnStore() + "/key";
   chmod(key.c_str(), 0640);
@@ -97,7 +94,6 @@ TEST_F(StoreTest, AKeyThatOthersCanReadIsRefused) {
 }
 
 TEST_F(StoreTest, AKeyElsewhereIsReadAndNeverMade) {
-  Fill();
   place_.key_file = tree_.Path("/elsewhere.key");
   tree_.Write("/elsewhere.key", "a secret of thirty-two bytes, or");
   chmod(place_.key_file.c_str(), 0600);
@@ -110,7 +106,6 @@ TEST_F(StoreTest, AKeyElsewhereIsReadAndNeverMade) {
 
 // With a wrong key, of a newer version, or not to be read at all.
 TEST_F(StoreTest, ABundleThatCannotBeReadIsNotReplaced) {
-  Fill();
   MustCapture();
   const std::string bundle = TextAt(ManifestPath());
   tree_.Write("/engine/triton/new", "new");
@@ -127,27 +122,20 @@ TEST_F(StoreTest, ABundleThatCannotBeReadIsNotReplaced) {
   EXPECT_EQ(MustCapture().files, 6U);
 }
 
-TEST_F(StoreTest, NeverCapturedIsToldApart) {
-  const Result<Restored> none = TryRestore();
-  ASSERT_FALSE(none);
-  ExpectError(none.error(), ENOENT, "nothing was captured yet");
+TEST_F(ArtifactTest, NeverCapturedIsToldApart) {
+  ExpectError(TryRestore(), ENOENT, "nothing was captured yet");
   EXPECT_FALSE(fs::exists(place_.directory));
   place_.directory.clear();
-  const Result<Captured> nowhere = TryCapture();
-  ASSERT_FALSE(nowhere);
-  ExpectError(nowhere.error(), ENOENT, "PPC_ARTIFACT_DIR");
+  ExpectError(TryCapture(), ENOENT, "PPC_ARTIFACT_DIR");
 }
 
 TEST_F(StoreTest, AFullDiskIsSaidAndTheOldBundleStays) {
-  Fill();
   fs::create_directories(place_.directory);
   InOwnMounts([this] {
     if (mount("none", place_.directory.c_str(), "tmpfs", 0, "size=1m") != 0) _exit(77);
     MustCapture(Compress::kAlways);
     tree_.Write("/engine/triton/big", Text(4'000'000, 3));
-    const Result<Captured> full = TryCapture(Compress::kNever);
-    ASSERT_FALSE(full);
-    ExpectError(full.error(), ENOSPC, "make room there");
+    ExpectError(TryCapture(Compress::kNever), ENOSPC, "make room there");
     EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
     Empty();
     EXPECT_EQ(MustRestore().files, 5U);
@@ -156,7 +144,6 @@ TEST_F(StoreTest, AFullDiskIsSaidAndTheOldBundleStays) {
 
 // As where there is room for the objects and not for the list.
 TEST_F(StoreTest, ObjectsOfAListThatCannotBeSavedGo) {
-  Fill();
   const BundleName name = MustCapture().name;
   Store store = Open();
   ASSERT_TRUE(store.Remove(name));
@@ -172,22 +159,18 @@ TEST_F(StoreTest, ObjectsOfAListThatCannotBeSavedGo) {
 }
 
 TEST_F(StoreTest, AFullDiskOfTheEngineRestoresNothing) {
-  Fill();
   MustCapture();
   Empty();
   InOwnMounts([this] {
     if (mount("none", tree_.Path("/engine/vllm").c_str(), "tmpfs", 0, "size=64k,mode=0755") != 0) {
       _exit(77);
     }
-    const Result<Restored> full = TryRestore();
-    ASSERT_FALSE(full);
-    ExpectError(full.error(), ENOSPC, "restore to root vllm");
+    ExpectError(TryRestore(), ENOSPC, "restore to root vllm");
     EXPECT_EQ(Picture(), "");
   });
 }
 
 TEST_F(StoreTest, OnAReadOnlyDiskIsReadAndNotWritten) {
-  Fill();
   MustCapture();
   InOwnMounts([this] {
     const char* path = place_.directory.c_str();
@@ -196,16 +179,13 @@ TEST_F(StoreTest, OnAReadOnlyDiskIsReadAndNotWritten) {
       _exit(77);
     }
     tree_.Write("/engine/triton/new", "new");
-    const Result<Captured> refused = TryCapture();
-    ASSERT_FALSE(refused);
-    ExpectError(refused.error(), EROFS, "make it writable for this user, or give --dir");
+    ExpectError(TryCapture(), EROFS, "make it writable for this user, or give --dir");
     Empty();
     EXPECT_EQ(MustRestore().files, 5U);
   });
 }
 
 TEST_F(StoreTest, RemovingABundleLeavesWhatOthersNeed) {
-  Fill();
   const BundleName first = MustCapture().name;
   key_["driver"] = "nvidia 560.1";
   tree_.Write("/engine/triton/new", Text(1000, 5));
@@ -222,14 +202,11 @@ TEST_F(StoreTest, RemovingABundleLeavesWhatOthersNeed) {
   ASSERT_TRUE(store.Remove(second));
   EXPECT_EQ(store.Sweep().value(), 5U);
   EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), 0U);
-  const Status none = store.Remove(second);
-  ASSERT_FALSE(none);
-  ExpectError(none.error(), ENOENT, "there is none");
+  ExpectError(store.Remove(second), ENOENT, "there is none");
 }
 
 TEST_F(StoreTest, WhereLocksMayNotReachOnlyWhatIsOldGoes) {
   place_.is_shared = true;
-  Fill();
   const BundleName name = MustCapture().name;
   Store store = Open();
   const auto make_old = [this] {
@@ -249,41 +226,32 @@ TEST_F(StoreTest, WhereLocksMayNotReachOnlyWhatIsOldGoes) {
 }
 
 TEST_F(StoreTest, NothingIsSweptWhileAListCannotBeRead) {
-  Fill();
   MustCapture();
   const size_t objects = FilesBelow(OwnStore() + "/objects");
   std::ofstream(ManifestPath(), std::ios::app) << "x";
-  const Result<size_t> swept = Open().Sweep();
-  ASSERT_FALSE(swept);
-  ExpectError(swept.error(), EBUSY, "ppcctl artifact rm svc1/");
+  ExpectError(Open().Sweep(), EBUSY, "ppcctl artifact rm svc1/");
   EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), objects);
 }
 
 TEST_F(StoreTest, NothingIsSweptWhileAnotherIsAtWork) {
-  Fill();
   MustCapture();
   Store store = Open();
   const Store other = Open(Store::Use::kRead);
-  const Result<size_t> swept = store.Sweep();
-  ASSERT_FALSE(swept);
-  EXPECT_EQ(swept.error().code, EBUSY);
+  ExpectError(store.Sweep(), EBUSY);
 }
 
 TEST_F(StoreTest, WhoKeepsTheLockIsNotWaitedForWithoutLimit) {
-  Fill();
   MustCapture();
   const UniqueFd lock(open((OwnStore() + "/lock").c_str(), O_RDONLY));
   ASSERT_EQ(flock(lock.Get(), LOCK_EX), 0);
   for (const Store::Use use : {Store::Use::kRead, Store::Use::kWrite}) {
-    const Result<Store> busy = Store::Open(place_, use, /*patience_ms=*/100);
-    ASSERT_FALSE(busy);
-    ExpectError(busy.error(), EBUSY, "another ppcctl keeps " + OwnStore() + "/lock");
+    ExpectError(Store::Open(place_, use, /*patience_ms=*/100), EBUSY,
+                "another ppcctl keeps " + OwnStore() + "/lock");
   }
 }
 
 // The capture that goes on after it must not keep others out.
 TEST_F(StoreTest, ASweepThatFailsLetsOthersInAgain) {
-  Fill();
   MustCapture();
   std::ofstream(ManifestPath(), std::ios::app) << "x";
   Store store = Open();
@@ -293,13 +261,86 @@ TEST_F(StoreTest, ASweepThatFailsLetsOthersInAgain) {
   EXPECT_NE(flock(lock.Get(), LOCK_EX | LOCK_NB), 0) << "it is kept, and shared";
 }
 
-TEST_F(StoreTest, NamesAreTheListsOwn) {
+TEST_F(ArtifactTest, NamesAreTheListsOwn) {
   EXPECT_TRUE(ReadBundleName("svc1"));
   EXPECT_TRUE(ReadBundleName("svc1/" + std::string(32, 'a')));
   for (const char* bad :
        {"", "..", "../x", "svc1/", "svc1/x", "svc1/../../../../../etc/passwd/aaaaa"}) {
     EXPECT_FALSE(ReadBundleName(bad)) << bad;
   }
+}
+
+class ValuesTest : public ArtifactTest {
+ protected:
+  std::string File() const {
+    return place_.directory + "/" + std::to_string(geteuid()) + "/values/svc1";
+  }
+};
+
+TEST_F(ValuesTest, AreReadBackAsTheyWereKept) {
+  const Store store = Open();
+  EXPECT_TRUE(LoadValues(store, "svc1")->empty());
+  const Values values = {
+      {"KV_CACHE_BYTES", "123"}, {"A", "it's \"quoted\" $x = y"}, {"_b2", "\xc3\xa4"}};
+  ASSERT_TRUE(SaveValues(store, "svc1", values));
+  EXPECT_EQ(*LoadValues(store, "svc1"), values);
+  EXPECT_TRUE(LoadValues(store, "svc2")->empty());
+  struct stat info {};
+  ASSERT_EQ(stat(File().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  ASSERT_TRUE(SaveValues(store, "svc1", {}));
+  EXPECT_NE(stat(File().c_str(), &info), 0);
+  EXPECT_TRUE(SaveValues(store, "svc1", {}));
+}
+
+TEST_F(ValuesTest, NamesAndValuesAreBounded) {
+  EXPECT_EQ(ReadValue("A=b=c")->second, "b=c");
+  EXPECT_EQ(ReadValue("A=")->second, "");
+  for (const char* bad : {"", "A", "=x", "1A=x", "A B=x", "A-B=x", "A=\n", "A=x\x1b[0m", "A=\x7f"})
+    EXPECT_EQ(ReadValue(bad).error().code, EINVAL) << bad;
+  EXPECT_TRUE(ReadValue(std::string(64, 'N') + "=" + std::string(4096, 'v')));
+  EXPECT_FALSE(ReadValue(std::string(65, 'N') + "=v"));
+  EXPECT_FALSE(ReadValue("N=" + std::string(4097, 'v')));
+  Values many;
+  for (int i = 0; i < 65; i++) many["N" + std::to_string(i)] = "v";
+  const Store store = Open();
+  EXPECT_EQ(SaveValues(store, "svc1", many).error().code, E2BIG);
+  EXPECT_EQ(SaveValues(store, "../x", {{"A", "b"}}).error().code, EINVAL);
+}
+
+TEST_F(ValuesTest, WhatSaysWhatIsRunIsNotCarried) {
+  for (const char* name : {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP",
+                           "BASH_ENV", "PPC_SOCKET", "HOME", "IFS"})
+    EXPECT_EQ(ReadValue(std::string(name) + "=x").error().code, EINVAL) << name;
+  EXPECT_TRUE(ReadValue("VLLM_PATH=x"));
+}
+
+TEST_F(ValuesTest, ChangedOrForgedOnesAreRefused) {
+  {
+    const Store store = Open();
+    ASSERT_TRUE(SaveValues(store, "svc1", {{"A", "b"}}));
+    ASSERT_TRUE(SaveValues(store, "svc2", {{"A", "c"}}));
+  }
+  const std::string good = TextAt(File());
+  const std::string other = TextAt(File().substr(0, File().size() - 4) + "svc2");
+  std::string changed = good;
+  changed[changed.find("A=b") + 2] = 'x';
+  for (const auto& [text, code] : {std::pair(changed, EKEYREJECTED),
+                                   {std::string(), EKEYREJECTED},
+                                   {good.substr(0, good.size() - 1), EKEYREJECTED},
+                                   {"ppc-values 1 svc1\nA=b\n", EKEYREJECTED},
+                                   {other, EBADMSG}}) {
+    std::ofstream(File(), std::ios::binary | std::ios::trunc) << text;
+    const Store store = Open();
+    ExpectError(LoadValues(store, "svc1"), code, "svc1");
+  }
+}
+
+TEST_F(ValuesTest, SweepingLeavesThem) {
+  Store store = Open();
+  ASSERT_TRUE(SaveValues(store, "svc1", {{"A", "b"}}));
+  ASSERT_TRUE(store.Sweep());
+  EXPECT_EQ(LoadValues(store, "svc1")->size(), 1U);
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ class DoctorTest : public testing::Test {
     for (const Finding& each : found) codes += each.code + ";";
     return codes;
   }
+  std::string OfDaemon() {
+    Findings found;
+    CheckDaemon(patient_, &found);
+    return Only(found);
+  }
+  std::string OfCommand() {
+    Findings found;
+    CheckCommand(patient_, &found);
+    return Only(found);
+  }
   TempTree tree_;
   Patient patient_;
   DirectoryLook look_;

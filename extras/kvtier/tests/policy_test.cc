@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // kvtier through its hook table.
 #include <gtest/gtest.h>
 

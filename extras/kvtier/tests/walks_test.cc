@@ -58,6 +58,11 @@ class KvTierWalksTest : public ::testing::Test {
     cached_.clear();
     loaded_ = 0;
   }
+  std::vector<uint64_t> Learn(const std::vector<uint64_t>& files) {
+    ReadAll(files);
+    Rest();
+    return files;
+  }
   static std::vector<uint64_t> Chain(uint64_t first, uint64_t count) {
     std::vector<uint64_t> chain(count);
     // Not in the order of the numbers.
@@ -103,9 +108,7 @@ TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
 }
 
 TEST_F(KvTierWalksTest, SomeAheadAtOnceWhereFirstGuessesAreRight) {
-  const std::vector<uint64_t> chain = Chain(1, 200);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   Read(chain[0]);
   EXPECT_EQ(Plan().size(), 21u) << "64, but 1 MiB while little was read";
   ledger_.First(false);
@@ -133,9 +136,7 @@ TEST_F(KvTierWalksTest, OneAheadFirstThenTwiceAsManyWithEach) {
 }
 
 TEST_F(KvTierWalksTest, AChainIsFollowedToItsEndWithFewMisses) {
-  const std::vector<uint64_t> chain = Chain(1, 500);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 500));
   ReadAll(chain);
   EXPECT_GE(loaded_, 480u);
   EXPECT_EQ(ledger_.wrong_bytes(), 0u);
@@ -143,9 +144,7 @@ TEST_F(KvTierWalksTest, AChainIsFollowedToItsEndWithFewMisses) {
 }
 
 TEST_F(KvTierWalksTest, AReaderThatStopsGetsNoMore) {
-  const std::vector<uint64_t> chain = Chain(1, 500);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 500));
   ReadAll({chain.begin(), chain.begin() + 100});
   const uint64_t before = loaded_;
   for (int i = 0; i < 50; i++) PlanAndLoad();
@@ -155,9 +154,7 @@ TEST_F(KvTierWalksTest, AReaderThatStopsGetsNoMore) {
 }
 
 TEST_F(KvTierWalksTest, WhoLeavesTheChainGetsNoMoreOfIt) {
-  const std::vector<uint64_t> chain = Chain(1, 500);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 500));
   ReadAll({chain.begin(), chain.begin() + 100});
   Read(2000);
   const std::vector<uint64_t> after = Plan();
@@ -187,8 +184,7 @@ TEST_F(KvTierWalksTest, RandomReadsCostNextToNothing) {
 
 TEST_F(KvTierWalksTest, ALittleDisorderIsTheSameChain) {
   std::vector<uint64_t> chain = Chain(1, 500);
-  ReadAll(chain);
-  Rest();
+  Learn(chain);
   for (size_t i = 10; i + 1 < chain.size(); i += 5) std::swap(chain[i], chain[i + 1]);
   ReadAll(chain);
   EXPECT_GE(loaded_, 450u);
@@ -208,9 +204,7 @@ TEST_F(KvTierWalksTest, TwoChainsOfOneReaderAreFollowedBeside) {
 }
 
 TEST_F(KvTierWalksTest, ReadersDoNotDisturbOneAnother) {
-  const std::vector<uint64_t> chain = Chain(1, 200);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   for (size_t i = 0; i < chain.size(); i++) {
     Read(chain[i], 100);
     Read(5000 + i * 17 % 200, 200);
@@ -220,9 +214,7 @@ TEST_F(KvTierWalksTest, ReadersDoNotDisturbOneAnother) {
 }
 
 TEST_F(KvTierWalksTest, HitsThatNobodyToldOfAreCaughtUpWith) {
-  const std::vector<uint64_t> chain = Chain(1, 400);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 400));
   // Only misses are told.
   for (const uint64_t file : chain) {
     if (cached_.contains(file)) continue;
@@ -248,9 +240,7 @@ TEST_F(KvTierWalksTest, WhatIsThereIsNotAskedForUnlessItTurnsOutToBeGone) {
 }
 
 TEST_F(KvTierWalksTest, AFileThatIsGoneIsLeftOut) {
-  const std::vector<uint64_t> chain = Chain(1, 100);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 100));
   for (size_t i = 0; i < chain.size(); i++) {
     if (i == 50) continue;
     Read(chain[i]);
@@ -270,9 +260,7 @@ TEST_F(KvTierWalksTest, AFileThatIsGoneIsLeftOut) {
 }
 
 TEST_F(KvTierWalksTest, WhatWasGivenUpIsInterrupted) {
-  const std::vector<uint64_t> chain = Chain(1, 200);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   for (size_t i = 0; i < 50; i++) {
     Read(chain[i]);
     Plan();  // asked for, and never there
@@ -284,9 +272,7 @@ TEST_F(KvTierWalksTest, WhatWasGivenUpIsInterrupted) {
 }
 
 TEST_F(KvTierWalksTest, DeadlinesFollowThePace) {
-  const std::vector<uint64_t> chain = Chain(1, 200);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   ReadAll({chain.begin(), chain.begin() + 50});
   Read(chain[50]);
   walks_.Plan(7, 16 << 20, 64 << 20, now_, &list_);
@@ -301,9 +287,7 @@ TEST_F(KvTierWalksTest, DeadlinesFollowThePace) {
 }
 
 TEST_F(KvTierWalksTest, AheadIsBounded) {
-  const std::vector<uint64_t> chain = Chain(1, 3000);
-  ReadAll(chain);
-  Rest();
+  const std::vector<uint64_t> chain = Learn(Chain(1, 3000));
   for (const uint64_t file : chain) {
     Read(file);
     for (const uint64_t next : Plan(10 * kObjectPages * kPage)) Loaded(next);

@@ -20,16 +20,22 @@ namespace {
 
 constexpr const char* kToken = "0123456789abcdef0123";
 
-// What a server on the loopback answers; "" = nothing.
-std::string Fetch(int port, const std::string& request) {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// To a server on the loopback.
+UniqueFd Connect(int port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const timeval limit{10, 0};
   setsockopt(fd.Get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  if (connect(fd.Get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return "";
+  EXPECT_EQ(connect(fd.Get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
+// The answer of a server on the loopback; "" = none.
+std::string Fetch(int port, const std::string& request) {
+  const UniqueFd fd = Connect(port);
   if (write(fd.Get(), request.data(), request.size()) < 0) return "";
   std::string answer;
   std::array<char, 4096> part{};
@@ -151,7 +157,7 @@ TEST_F(MetricsTest, AStrictParserTakesThem) {
         "('le', '1.0') ('treatment', 'policy') 1\n", "('le', '20.0') ('treatment', 'policy') 2\n",
         "('le', '600.0') ('treatment', 'native') 0\n",
         "ppc_service_start_seconds_sum ('directory', '/models') ('treatment', 'policy') 20.5\n"}) {
-    EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
+    EXPECT_TRUE(Has(parsed, line));
   }
   const std::string off =
       "ppc_guard ('directory', '/with \"quotes\" and \\\\') ('service', 'svc-off')";
@@ -177,13 +183,9 @@ TEST_F(MetricsTest, TheOlderFormatTellsTheSame) {
   EXPECT_EQ(SortedLines(Parsed(older, "parser")),
             SortedLines(Parsed(text(MetricsFormat::kOpenMetrics))));
   // What `ppcctl metrics` prints of a running ppcd is this format, too.
-  StartDaemon();
-  Register();
-  const ProcessResult printed = Ctl({"metrics", "--format", "prometheus"});
-  EXPECT_EQ(printed.exit_status, 0) << printed.err;
-  EXPECT_NE(Parsed(printed.out, "parser").find("ppc_runner_restarts_total ('directory', '/proc')"),
-            std::string::npos)
-      << printed.out;
+  Start();
+  const std::string printed = Out({"metrics", "--format", "prometheus"});
+  EXPECT_TRUE(Has(Parsed(printed, "parser"), "ppc_runner_restarts_total ('directory', '/proc')"));
 }
 
 // Prometheus's own check, of names, types, units and help.
@@ -192,8 +194,7 @@ TEST_F(MetricsTest, PromtoolHasNoComplaint) {
   const ProcessResult planted =
       Promtool("# HELP ppc_loads Loads.\n# TYPE ppc_loads counter\nppc_loads 1\n");
   EXPECT_NE(planted.exit_status, 0) << "it finds nothing";
-  StartDaemon();
-  Register();
+  Start();
   for (const std::string& text :
        {MetricsText(SomeStatus(), SomeStarts(), MetricsFormat::kPrometheus, SomeNode()),
         Ctl({"metrics", "--format", "prometheus"}).out}) {
@@ -206,31 +207,26 @@ TEST_F(MetricsTest, PromtoolHasNoComplaint) {
 TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
   const int port = StartWithMetrics();
   Register();
-  ASSERT_EQ(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
-            true);
-  ASSERT_EQ(Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
-            true);
-  const ProcessResult printed = Ctl({"metrics"});
-  EXPECT_EQ(printed.exit_status, 0) << printed.err;
-  const std::string parsed = Parsed(printed.out);
+  ASSERT_EQ(Tell("service_start", "svc-one")["ok"], true);
+  ASSERT_EQ(Tell("service_ready", "svc-one")["ok"], true);
+  const std::string parsed = Parsed(Out({"metrics"}));
   const std::string start =
       "ppc_service_start_seconds_count ('directory', '/proc') ('treatment', 'policy') 1\n";
-  EXPECT_NE(parsed.find(start), std::string::npos) << parsed;
+  EXPECT_TRUE(Has(parsed, start));
   const std::string answer =
       Fetch(port, Get("/metrics", kToken, "application/openmetrics-text;version=1.0.0,*/*;q=0.1"));
   EXPECT_EQ(answer.substr(0, 15), "HTTP/1.1 200 OK") << answer;
-  EXPECT_NE(answer.find("openmetrics-text"), std::string::npos) << answer;
+  EXPECT_TRUE(Has(answer, "openmetrics-text"));
   const std::string served = Parsed(answer.substr(answer.find("\r\n\r\n") + 4));
-  EXPECT_NE(served.find(start), std::string::npos) << served;
+  EXPECT_TRUE(Has(served, start));
   const std::string older = Get("/metrics", kToken);
   const std::string plain = Fetch(port, older);
-  EXPECT_NE(plain.find("text/plain; version=0.0.4"), std::string::npos) << plain;
-  EXPECT_NE(plain.find("# TYPE ppc_events_total counter"), std::string::npos) << plain;
+  EXPECT_TRUE(Has(plain, "text/plain; version=0.0.4"));
+  EXPECT_TRUE(Has(plain, "# TYPE ppc_events_total counter"));
   EXPECT_EQ(plain.find("# EOF"), std::string::npos) << plain;
   EXPECT_EQ(Ask({{"op", "metrics"}, {"format", "xml"}})["ok"], false);
   // Ready once more is no other start.
-  ASSERT_EQ(Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
-            true);
+  ASSERT_EQ(Tell("service_ready", "svc-one")["ok"], true);
   EXPECT_NE(Parsed(Ctl({"metrics"}).out).find(start), std::string::npos);
 }
 
@@ -248,7 +244,7 @@ TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
            "ppc_model_has " + model + " ('what', 'artifacts') 0\n",
            "ppc_start_left_bytes ('directory', '/models') ('service', 'svc-one') 77\n",
            "ppc_node_disk_bytes_per_second ('directory', '/models') 3000000000\n"}) {
-    EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
+    EXPECT_TRUE(Has(parsed, line));
   }
   // Nonsense is 0, and no family is broken by it.
   const Json nonsense = {{"models", {"m"}}, {"starts", 3}, {"disk_rates", {1}}};
@@ -273,12 +269,7 @@ TEST_F(MetricsTest, NobodyElseIsTold) {
                 .substr(0, 12),
             "HTTP/1.1 405");
   // A client that sends nonsense, or nothing, delays no other.
-  const UniqueFd silent(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(silent.Get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  const UniqueFd silent = Connect(port);
   (void)Fetch(port, std::string(100'000, 'x') + "\r\n\r\n");
   EXPECT_EQ(Fetch(port, Get("/metrics", kToken)).substr(0, 12), "HTTP/1.1 200");
   EXPECT_EQ(StopDaemon(), 0) << DaemonLog();
@@ -292,7 +283,7 @@ TEST_F(MetricsTest, AReaderWaitsForTheRunners) {
   kill(RunnerPid(), SIGSTOP);
   const std::string answer = Fetch(port, Get("/metrics", kToken));
   EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 200") << answer;
-  EXPECT_NE(answer.find("ppc_up_seconds"), std::string::npos) << answer;
+  EXPECT_TRUE(Has(answer, "ppc_up_seconds"));
   kill(RunnerPid(), SIGCONT);
 }
 
@@ -306,19 +297,15 @@ TEST_F(MetricsTest, WhatIsWrongIsSaid) {
     EXPECT_EQ(result.exit_status, 1);
     return result.err;
   };
-  EXPECT_NE(says({"--metrics", "localhost", "--metrics-token", good})
-                .find("is not an address and a port"),
-            std::string::npos);
+  EXPECT_TRUE(Has(says({"--metrics", "localhost", "--metrics-token", good}),
+                  "is not an address and a port"));
   EXPECT_NE(says({"--metrics", "127.0.0.1:9890"}).find("needs --metrics-token"), std::string::npos);
-  EXPECT_NE(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile("short")})
-                .find("fewer than 16 characters"),
-            std::string::npos);
-  EXPECT_NE(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile(kToken, 0644)})
-                .find("chmod 600"),
-            std::string::npos);
-  EXPECT_NE(
-      says({"--metrics", "203.0.113.1:9", "--metrics-token", TokenFile()}).find("cannot listen"),
-      std::string::npos);
+  EXPECT_TRUE(Has(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile("short")}),
+                  "fewer than 16 characters"));
+  EXPECT_TRUE(Has(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile(kToken, 0644)}),
+                  "chmod 600"));
+  EXPECT_TRUE(
+      Has(says({"--metrics", "203.0.113.1:9", "--metrics-token", TokenFile()}), "cannot listen"));
 }
 
 }  // namespace

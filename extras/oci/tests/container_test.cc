@@ -14,6 +14,7 @@
 #include "extras/oci/container_paths.h"
 #include "extras/oci/known_containers.h"
 #include "extras/oci/service_request.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::oci {
@@ -29,14 +30,8 @@ class ContainerTest : public ::testing::Test {
     tree_.Write("/bundle/rootfs/opt/tiny/tiny.gguf", "weights");
     tree_.Write("/bundle/rootfs/bin/sh", "");
     tree_.Write("/proc/4321/cgroup", "0::/pods/a\n");
-    tree_.Write("/proc/4321/stat", Stat(100));
+    tree_.WriteStat(4321, 1, 1, 100);
     tree_.Write("/proc/" + std::to_string(getpid()) + "/cgroup", "0::/runtime\n");
-  }
-
-  static std::string Stat(int start) {
-    std::string text = "4321 (init) S 1";
-    for (int field = 5; field < 22; ++field) text += " 0";
-    return text + " " + std::to_string(start) + " 0 0\n";
   }
 
   Json Mount(const std::string& destination, const std::string& source) {
@@ -145,46 +140,42 @@ TEST_F(ContainerTest, HubRepositoriesAreFoundInTheContainersCache) {
 
 TEST_F(ContainerTest, TheServicesNameIsThatOfTheNextContainer) {
   const Json annotations{{"ppc.model", "/models/qwen"}};
-  const Result<ctl::ServiceRequest> first = RequestOf(WithModel(annotations), Roots());
-  ASSERT_TRUE(first.ok());
+  const ctl::ServiceRequest first = Value(RequestOf(WithModel(annotations), Roots()));
   // A pod's volume has a new name on the host.
   tree_.Write("/pod2/qwen/model.safetensors", "weights");
   tree_.Write("/pod2/qwen/config.json", "{}");
-  const Result<ctl::ServiceRequest> next =
-      RequestOf(Make({{"mounts", Json::array({Mount("/models", "/pod2")})}}, annotations), Roots());
-  ASSERT_TRUE(next.ok());
-  EXPECT_EQ(first->spec["service_id"], next->spec["service_id"]);
-  EXPECT_EQ(next->spec["params"]["model_path"], tree_.Path("/pod2/qwen"));
+  const ctl::ServiceRequest next = Value(RequestOf(
+      Make({{"mounts", Json::array({Mount("/models", "/pod2")})}}, annotations), Roots()));
+  EXPECT_EQ(first.spec["service_id"], next.spec["service_id"]);
+  EXPECT_EQ(next.spec["params"]["model_path"], tree_.Path("/pod2/qwen"));
   tree_.Write("/pod2/qwen/config.json", "{\"other\": 1}");
   EXPECT_NE(
-      first->spec["service_id"],
+      first.spec["service_id"],
       RequestOf(Make({{"mounts", Json::array({Mount("/models", "/pod2")})}}, annotations), Roots())
           ->spec["service_id"]);
 }
 
 TEST_F(ContainerTest, AnnotationsBecomeTheRequest) {
-  const Result<ctl::ServiceRequest> request = RequestOf(WithModel({{"ppc.model", "/models/qwen"},
-                                                                   {"ppc.service-id", "svc-a"},
-                                                                   {"ppc.workers", "2"},
-                                                                   {"ppc.xpus", "4,5"},
-                                                                   {"ppc.first-worker", "2"}}),
-                                                        Roots());
-  ASSERT_TRUE(request.ok()) << request.error().message;
-  EXPECT_EQ(request->spec["service_id"], "svc-a");
-  EXPECT_EQ(request->spec["workers"], 2);
-  EXPECT_EQ(request->spec["xpus"], (Json{4, 5}));
-  EXPECT_EQ(request->spec["first_worker"], 2);
-  EXPECT_EQ(request->spec["pid"], 4321);
-  EXPECT_EQ(request->spec["cgroup"], "/pods/a");
+  const ctl::ServiceRequest request = Value(RequestOf(WithModel({{"ppc.model", "/models/qwen"},
+                                                                 {"ppc.service-id", "svc-a"},
+                                                                 {"ppc.workers", "2"},
+                                                                 {"ppc.xpus", "4,5"},
+                                                                 {"ppc.first-worker", "2"}}),
+                                                      Roots()));
+  EXPECT_EQ(request.spec["service_id"], "svc-a");
+  EXPECT_EQ(request.spec["workers"], 2);
+  EXPECT_EQ(request.spec["xpus"], (Json{4, 5}));
+  EXPECT_EQ(request.spec["first_worker"], 2);
+  EXPECT_EQ(request.spec["pid"], 4321);
+  EXPECT_EQ(request.spec["cgroup"], "/pods/a");
 }
 
 TEST_F(ContainerTest, ACgroupThatIsNotTheContainersOwnTellsNothing) {
   const Json annotations{{"ppc.model", "/models/qwen"}};
   for (const char* group : {"0::/runtime\n", "0::/\n"}) {
     tree_.Write("/proc/4321/cgroup", group);
-    const Result<ctl::ServiceRequest> request = RequestOf(WithModel(annotations), Roots());
-    ASSERT_TRUE(request.ok());
-    EXPECT_FALSE(request->spec.contains("cgroup")) << group;
+    const ctl::ServiceRequest request = Value(RequestOf(WithModel(annotations), Roots()));
+    EXPECT_FALSE(request.spec.contains("cgroup")) << group;
   }
 }
 
@@ -212,19 +203,18 @@ TEST_F(ContainerTest, SandboxesAndOtherContainersOfAPodAreLeftAlone) {
 
 TEST_F(ContainerTest, NotesWhatAContainerRunsAndDropsTheDead) {
   const std::string notes = tree_.Path("/notes");
-  tree_.Write("/proc/4322/stat", Stat(200));
-  Result<KnownContainers> known = KnownContainers::Open(notes, Roots(), 100);
-  ASSERT_TRUE(known.ok());
-  ASSERT_TRUE(known->Note("a", {"/m", "svc-a", 4321}).ok());
-  ASSERT_TRUE(known->Note("a", {"/m", "svc-a", 4321}).ok());  // told again
-  ASSERT_TRUE(known->Note("b", {"/m", "svc-a.2", 4322}).ok());
+  tree_.WriteStat(4322, 1, 1, 200);
+  KnownContainers known = Value(KnownContainers::Open(notes, Roots(), 100));
+  ASSERT_TRUE(known.Note("a", {"/m", "svc-a", 4321}).ok());
+  ASSERT_TRUE(known.Note("a", {"/m", "svc-a", 4321}).ok());  // told again
+  ASSERT_TRUE(known.Note("b", {"/m", "svc-a.2", 4322}).ok());
   EXPECT_EQ(KnownContainers::Open(notes, Roots(), 20).error().code, ETIMEDOUT);
-  tree_.Write("/proc/4321/stat", Stat(300));  // another process has the number
-  ASSERT_TRUE(known->Note("c", {"/m", "svc-b", 4322}).ok());
-  EXPECT_FALSE(known->Forget("a").has_value());
-  EXPECT_EQ(known->Forget("b")->service_id, "svc-a.2");
-  EXPECT_FALSE(known->Forget("b").has_value());
-  EXPECT_EQ(known->Note("d", {"/m", "svc-d", 1}).error().code, ESRCH);
+  tree_.WriteStat(4321, 1, 1, 300);  // another process has the number
+  ASSERT_TRUE(known.Note("c", {"/m", "svc-b", 4322}).ok());
+  EXPECT_FALSE(known.Forget("a").has_value());
+  EXPECT_EQ(known.Forget("b")->service_id, "svc-a.2");
+  EXPECT_FALSE(known.Forget("b").has_value());
+  EXPECT_EQ(known.Note("d", {"/m", "svc-d", 1}).error().code, ESRCH);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "daemon/net/base64.h"
 #include "extras/placement/cluster.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/fake_http.h"
 #include "tests/unit/temp_tree.h"
 
@@ -43,9 +44,7 @@ std::string EtcdAnswer(const std::vector<std::pair<std::string, std::string>>& v
 TEST(PlaceTest, ANodeIsTheSameBehindItsText) {
   const NodeState node = Node("a", 5 * kGb);
   const Result<Json> json = ParseJsonObject(DumpJson(ToJson(node)), "node");
-  const Result<NodeState> back = NodeFromJson(*json, "node");
-  ASSERT_TRUE(back.ok()) << back.error().message;
-  EXPECT_EQ(*back, node);
+  EXPECT_EQ(Value(NodeFromJson(*json, "node")), node);
 }
 
 TEST(PlaceTest, ALittleMemoryIsNoNews) {
@@ -112,13 +111,12 @@ TEST(PlaceTest, NodesComeFromEtcdAndWhatIsNoneIsToldAndLeftOut) {
                        {"/ppc/nodes/c", good},
                        {"/else/d", good}});
   });
-  const Result<Cluster> cluster = ClusterInEtcd(*ReadEtcdPlace(etcd.url()), 2000);
-  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
-  ASSERT_EQ(cluster->nodes.size(), 1u);
-  EXPECT_EQ(cluster->nodes[0], Node("a", kGb));
-  ASSERT_EQ(cluster->refused.size(), 3u);
-  EXPECT_NE(cluster->refused[0].find("/ppc/nodes/b"), std::string::npos);
-  EXPECT_NE(cluster->refused[1].find("of another node"), std::string::npos);
+  const Cluster cluster = Value(ClusterInEtcd(*ReadEtcdPlace(etcd.url()), 2000));
+  ASSERT_EQ(cluster.nodes.size(), 1u);
+  EXPECT_EQ(cluster.nodes[0], Node("a", kGb));
+  ASSERT_EQ(cluster.refused.size(), 3u);
+  EXPECT_NE(cluster.refused[0].find("/ppc/nodes/b"), std::string::npos);
+  EXPECT_NE(cluster.refused[1].find("of another node"), std::string::npos);
 }
 
 TEST(PlaceTest, AServerThatIsNoEtcdIsAnError) {
@@ -143,10 +141,9 @@ TEST(PlaceTest, WhatWasKnownIsKeptWithItsAge) {
   ASSERT_TRUE(Remember(file, cluster).ok());
   // time() is a tick behind what is written.
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const Result<Cluster> back = Recall(file, static_cast<uint64_t>(now) + 100);
-  ASSERT_TRUE(back.ok());
-  EXPECT_EQ(back->nodes, cluster.nodes);
-  EXPECT_GE(back->age_s, 100u);
+  const Cluster back = Value(Recall(file, static_cast<uint64_t>(now) + 100));
+  EXPECT_EQ(back.nodes, cluster.nodes);
+  EXPECT_GE(back.age_s, 100u);
   std::ofstream(file) << "{\"nodes\": [3";
   EXPECT_FALSE(Recall(file, 0).ok());
 }

@@ -36,10 +36,9 @@ TEST_F(PlaceVerbsTest, FilesOfNodesAreEnough) {
       Ctl({"place", "--model", "m", "--from", a, "--from", b, "--explain"});
   EXPECT_NE(explained.out.find("*  b"), std::string::npos) << explained.out;
   const ProcessResult json = Ctl({"place", "--model", "m", "--from", a, "--from", b, "--json"});
-  const Result<Json> answer = ParseJsonObject(json.out, "answer");
-  ASSERT_TRUE(answer.ok()) << json.out;
-  EXPECT_EQ((*answer)["node"], "b");
-  EXPECT_EQ((*answer)["nodes"].size(), 2u);
+  const Json answer = Value(ParseJsonObject(json.out, "answer"));
+  EXPECT_EQ(answer["node"], "b");
+  EXPECT_EQ(answer["nodes"].size(), 2u);
 }
 
 TEST_F(PlaceVerbsTest, WhatIsWrongIsNamed) {
@@ -69,11 +68,10 @@ TEST_F(PlaceVerbsTest, ANodeTellsOfItself) {
   EXPECT_EQ(Ctl({"node"}).exit_status, 3);
   StartDaemon();
   const ProcessResult told = Ctl({"node", "--name", "here", "--json"});
-  const Result<Json> node = ParseJsonObject(told.out, "node");
-  ASSERT_TRUE(node.ok()) << told.out << told.err;
-  EXPECT_EQ((*node)["node"], "here");
-  EXPECT_GT((*node)["memory_bytes"].get<uint64_t>(), 0u);
-  EXPECT_TRUE((*node)["models"].empty());
+  const Json node = Value(ParseJsonObject(told.out, "node"));
+  EXPECT_EQ(node["node"], "here");
+  EXPECT_GT(node["memory_bytes"].get<uint64_t>(), 0u);
+  EXPECT_TRUE(node["models"].empty());
   EXPECT_NE(Ctl({"node"}).out.find("IN MEMORY"), std::string::npos);
 }
 
@@ -81,10 +79,8 @@ TEST_F(PlaceVerbsTest, ANodeKeepsItselfInTheMetrics) {
   StartDaemon();
   EXPECT_EQ(Ctl({"metrics"}).out.find("ppc_node_memory_bytes"), std::string::npos);
   // timeout(1) ends it by SIGTERM.
-  const ProcessResult told =
-      RunProcess({"/usr/bin/timeout", "3", std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "node",
-                  "--metrics", "--interval", "1"},
-                 environment_);
+  const ProcessResult told = RunProcess(
+      {"/usr/bin/timeout", "3", kPpcctl, "node", "--metrics", "--interval", "1"}, environment_);
   EXPECT_EQ(told.exit_status, 124) << told.err;
   EXPECT_EQ(told.err, "");
   EXPECT_NE(Ctl({"metrics"}).out.find("ppc_node_memory_bytes{kind=\"all\"} "), std::string::npos);

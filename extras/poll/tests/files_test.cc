@@ -15,21 +15,20 @@ namespace {
 
 TEST_F(PollTest, NumbersNameOneFile) {
   const std::unique_ptr<PollBackend> backend = Open();
-  const Result<FileInfo> first = backend->Lookup("a.bin");
-  ASSERT_TRUE(first);
-  EXPECT_EQ(first->size, kFileBytes);
+  const FileInfo first = Value(backend->Lookup("a.bin"));
+  EXPECT_EQ(first.size, kFileBytes);
   ASSERT_EQ(symlink("a.bin", (dir_ + "/link").c_str()), 0);
-  EXPECT_EQ(backend->Lookup("link")->file, first->file);
+  EXPECT_EQ(backend->Lookup("link")->file, first.file);
   ASSERT_EQ(rename(File().c_str(), (dir_ + "/moved").c_str()), 0);
   std::string path;
-  EXPECT_EQ(backend->Resolve(first->file, &path).error().code, ESTALE);
-  EXPECT_EQ(backend->Lookup("moved")->file, first->file) << "the same file by its new name";
-  ASSERT_TRUE(backend->Resolve(first->file, &path));
+  EXPECT_EQ(backend->Resolve(first.file, &path).error().code, ESTALE);
+  EXPECT_EQ(backend->Lookup("moved")->file, first.file) << "the same file by its new name";
+  ASSERT_TRUE(backend->Resolve(first.file, &path));
   EXPECT_EQ(path, "moved");
   tree_.Write("/models/moved.new", "other");
   ASSERT_EQ(rename((dir_ + "/moved.new").c_str(), (dir_ + "/moved").c_str()), 0);
-  EXPECT_EQ(backend->Resolve(first->file, &path).error().code, ESTALE);
-  EXPECT_NE(backend->Lookup("moved")->file, first->file);
+  EXPECT_EQ(backend->Resolve(first.file, &path).error().code, ESTALE);
+  EXPECT_NE(backend->Lookup("moved")->file, first.file);
   EXPECT_FALSE(backend->Lookup("../outside"));
   EXPECT_FALSE(backend->Lookup(""));
 }
@@ -38,22 +37,19 @@ TEST_F(PollTest, LoadsDropsAndCounts) {
   const std::unique_ptr<PollBackend> backend = Open();
   const uint64_t file = backend->Lookup("a.bin")->file;
   ASSERT_TRUE(backend->Evict({.file = file, .length = kFileBytes}));
-  const Result<LoadResult> loaded = backend->Load({.file = file, .length = 8 * kMiB});
-  ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->done, 8 * kMiB);
-  EXPECT_EQ(loaded->loaded + loaded->resident, 8 * kMiB);
-  EXPECT_EQ(loaded->failed, 0u);
+  const LoadResult loaded = Value(backend->Load({.file = file, .length = 8 * kMiB}));
+  EXPECT_EQ(loaded.done, 8 * kMiB);
+  EXPECT_EQ(loaded.loaded + loaded.resident, 8 * kMiB);
+  EXPECT_EQ(loaded.failed, 0u);
   const Result<LoadResult> again = backend->Load({.file = file, .length = 8 * kMiB});
   EXPECT_EQ(again->done, 8 * kMiB);
   std::vector<uint8_t> bitmap(kFileBytes / kPageBytes / 8);
-  const Result<Residency> there = backend->Resident(file, 0, 0, bitmap);
-  ASSERT_TRUE(there);
-  EXPECT_GT(there->resident, 0u);
-  EXPECT_LE(there->resident, kFileBytes);
-  const Result<EvictResult> dropped = backend->Evict({.file = file, .length = kFileBytes});
-  ASSERT_TRUE(dropped);
-  EXPECT_EQ(dropped->asked, dropped->dropped + dropped->mapped + dropped->dirty + dropped->busy);
-  EXPECT_EQ(dropped->mapped, 0u);
+  const Residency there = Value(backend->Resident(file, 0, 0, bitmap));
+  EXPECT_GT(there.resident, 0u);
+  EXPECT_LE(there.resident, kFileBytes);
+  const EvictResult dropped = Value(backend->Evict({.file = file, .length = kFileBytes}));
+  EXPECT_EQ(dropped.asked, dropped.dropped + dropped.mapped + dropped.dirty + dropped.busy);
+  EXPECT_EQ(dropped.mapped, 0u);
 }
 
 TEST_F(PollTest, StopsWhenNobodyWantsIt) {
@@ -61,12 +57,11 @@ TEST_F(PollTest, StopsWhenNobodyWantsIt) {
   const uint64_t file = backend->Lookup("a.bin")->file;
   ASSERT_TRUE(backend->Evict({.file = file, .length = kFileBytes}));
   const std::atomic<uint64_t> newest{2};
-  const Result<LoadResult> loaded =
-      backend->Load({.file = file, .length = kFileBytes, .generation = 1, .newest = &newest});
-  ASSERT_TRUE(loaded);
+  const LoadResult loaded = Value(
+      backend->Load({.file = file, .length = kFileBytes, .generation = 1, .newest = &newest}));
   // A file system that keeps all in memory has nothing to load.
-  if (loaded->resident < kFileBytes) {
-    EXPECT_EQ(loaded->stop, LoadStop::kCancelled);
+  if (loaded.resident < kFileBytes) {
+    EXPECT_EQ(loaded.stop, LoadStop::kCancelled);
   }
   EXPECT_EQ(backend->Load({.file = file, .offset = kFileBytes, .length = 1})->stop, LoadStop::kEof);
   EXPECT_EQ(backend->Load({.file = 99, .length = 1}).error().code, ESTALE);
@@ -85,13 +80,11 @@ TEST_F(PollTest, MappedPagesAreCountedAsMapped) {
   const std::unique_ptr<PollBackend> backend = Open();
   ASSERT_TRUE(backend->Attach(kAll));
   std::vector<Event> events;
-  ASSERT_TRUE(WaitFor(backend.get(), &events,
-                      [](const Event& event) { return event.kind == EventKind::kAccess; }));
+  ASSERT_TRUE(WaitFor(backend.get(), &events, EventKind::kAccess));
   const uint64_t file = backend->Lookup("a.bin")->file;
-  const Result<EvictResult> result = backend->Evict({.file = file, .length = 4 * kMiB});
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->mapped, 4 * kMiB);
-  EXPECT_EQ(result->asked, result->dropped + result->mapped + result->dirty + result->busy);
+  const EvictResult result = Value(backend->Evict({.file = file, .length = 4 * kMiB}));
+  EXPECT_EQ(result.mapped, 4 * kMiB);
+  EXPECT_EQ(result.asked, result.dropped + result.mapped + result.dirty + result.busy);
 }
 
 TEST_F(PollTest, SaysWhatItCannotDo) {

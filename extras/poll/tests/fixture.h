@@ -6,17 +6,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "extras/poll/poll_backend.h"
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -31,16 +32,15 @@ class Child {
   explicit Child(const std::function<void(const WaitFor& tell, const WaitFor& wait)>& body) {
     EXPECT_EQ(pipe2(go_, O_CLOEXEC), 0);
     EXPECT_EQ(pipe2(said_, O_CLOEXEC), 0);
-    pid_ = fork();
-    if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(go_[1]);
-    char byte = 0;
-    body([this] { (void)!write(said_[1], "x", 1); },
-         [&] {
-           if (read(go_[0], &byte, 1) != 1) _exit(0);
-         });
-    _exit(0);
+    pid_ = StartChild([&] {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(go_[1]);
+      char byte = 0;
+      body([this] { (void)!write(said_[1], "x", 1); },
+           [&] {
+             if (read(go_[0], &byte, 1) != 1) _exit(0);
+           });
+    });
   }
   ~Child() {
     End();
@@ -57,10 +57,7 @@ class Child {
     EXPECT_EQ(read(said_[0], &byte, 1), 1);
   }
   void End() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
+    if (pid_ > 0) KillAndReap(std::exchange(pid_, 0));
   }
 
  private:
@@ -87,10 +84,12 @@ class PollTest : public testing::Test {
     setenv("PPC_POLL_PID", std::to_string(getpid()).c_str(), 1);
     Result<std::unique_ptr<PollBackend>> backend = PollBackend::Open(dir_, SysRoots{});
     unsetenv("PPC_POLL_PID");
-    EXPECT_TRUE(backend.ok()) << backend.error().message;
-    return std::move(*backend);
+    return Value(std::move(backend));
   }
 
+  static bool WaitFor(Backend* backend, std::vector<Event>* all, EventKind kind) {
+    return WaitFor(backend, all, [kind](const Event& event) { return event.kind == kind; });
+  }
   // Takes events until one fits; false after a long while.
   static bool WaitFor(Backend* backend, std::vector<Event>* all,
                       const std::function<bool(const Event&)>& fits) {

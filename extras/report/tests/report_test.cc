@@ -8,6 +8,7 @@
 #include "extras/report/page.h"
 #include "extras/report/parts.h"
 #include "extras/report/start_report.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::ctl {
@@ -160,8 +161,7 @@ TEST(ReportTest, WhatNobodyWasSeenDoingIsUnexplained) {
   EXPECT_EQ(LimitOf(without(10, 190)).name, "unexplained");
   const Json report = ReportJson(start.log(), parts, LimitOf(parts));
   EXPECT_NEAR(report["parts"]["unexplained_s"].get<double>(), 1.0, 0.05);
-  EXPECT_NE(ReportText(report).find("  unexplained                          1."), std::string::npos)
-      << ReportText(report);
+  EXPECT_TRUE(Has(ReportText(report), "  unexplained                          1."));
 }
 
 // Found running for two seconds; the kernel's clocks say one, or eight of several threads.
@@ -290,11 +290,11 @@ TEST(ReportTest, PartsOfAShortStartAreNoMoreThanTheWhole) {
 
 TEST(ReportTest, WhatThePolicyDidIsSaid) {
   Json report = ReportJson({}, {}, {});
-  EXPECT_EQ(ReportText(report).find("recorded"), std::string::npos);
+  EXPECT_FALSE(Has(ReportText(report), "recorded"));
   report["mode"] = "record";
-  EXPECT_NE(ReportText(report).find(", recorded for the next start"), std::string::npos);
+  EXPECT_TRUE(Has(ReportText(report), ", recorded for the next start"));
   report["mode"] = "use";
-  EXPECT_NE(ReportText(report).find("what an earlier start recorded"), std::string::npos);
+  EXPECT_TRUE(Has(ReportText(report), "what an earlier start recorded"));
 }
 
 // No message says that a command is ready whose work is done when it ends.
@@ -313,10 +313,8 @@ TEST(ReportTest, NothingSeenIsNoDivision) {
   const StartParts parts = PartsOf(log);
   EXPECT_EQ(parts.total_s, 0);
   const Json report = ReportJson(log, parts, LimitOf(parts));
-  EXPECT_NE(ReportText(report).find("not ready when watching ended"), std::string::npos);
-  const Result<std::string> page = ReportPage(report);
-  ASSERT_TRUE(page.ok()) << page.error().message;
-  EXPECT_NE(page->find("</html>"), std::string::npos);
+  EXPECT_TRUE(Has(ReportText(report), "not ready when watching ended"));
+  EXPECT_TRUE(Has(Value(ReportPage(report)), "</html>"));
 }
 
 TEST(ReportTest, PagesTellTheSame) {
@@ -328,35 +326,30 @@ TEST(ReportTest, PagesTellTheSame) {
   report["service_id"] = "svc-<b>";
   report["directory"] = "/models";
   report["command"] = "serve \"x\"";
-  EXPECT_NE(ReportFor("x.txt", report)->find("limit: disk: "), std::string::npos);
-  EXPECT_NE(ReportFor("x.md", report)->find("| waiting for the disk | "), std::string::npos);
-  EXPECT_NE(ReportFor("x.txt", report)->find("\nguard: no_drops: 17 MiB & more\n"),
-            std::string::npos);
-  EXPECT_NE(ReportFor("x.md", report)->find("**Guard:** no_drops: 17 MiB & more."),
-            std::string::npos);
-  const Result<std::string> page = ReportFor("x.html", report);
-  ASSERT_TRUE(page.ok()) << page.error().message;
-  EXPECT_NE(page->find("svc-&lt;b&gt; in /models"), std::string::npos);
-  EXPECT_NE(page->find("waiting for the disk</td><td>3.0"), std::string::npos) << *page;
-  EXPECT_NE(page->find("<b>disk.</b>"), std::string::npos) << *page;
-  EXPECT_NE(page->find("What the guard withheld</h2><p>no_drops: 17 MiB &amp; more.</p>"),
-            std::string::npos)
-      << *page;
-  EXPECT_EQ(page->find("svc-<b>"), std::string::npos);
+  EXPECT_TRUE(Has(*ReportFor("x.txt", report), "limit: disk: "));
+  EXPECT_TRUE(Has(*ReportFor("x.md", report), "| waiting for the disk | "));
+  EXPECT_TRUE(Has(*ReportFor("x.txt", report), "\nguard: no_drops: 17 MiB & more\n"));
+  EXPECT_TRUE(Has(*ReportFor("x.md", report), "**Guard:** no_drops: 17 MiB & more."));
+  const std::string page = Value(ReportFor("x.html", report));
+  EXPECT_TRUE(Has(page, "svc-&lt;b&gt; in /models"));
+  EXPECT_TRUE(Has(page, "waiting for the disk</td><td>3.0"));
+  EXPECT_TRUE(Has(page, "<b>disk.</b>"));
+  EXPECT_TRUE(Has(page, "What the guard withheld</h2><p>no_drops: 17 MiB &amp; more.</p>"));
+  EXPECT_FALSE(Has(page, "svc-<b>"));
   for (const char* link : {"src=", "href=", "url(", "<script"}) {
-    EXPECT_EQ(page->find(link), std::string::npos) << "needs nothing else";
+    EXPECT_FALSE(Has(page, link)) << "needs nothing else";
   }
   EXPECT_EQ(Json::parse(*ReportFor("x.json", report))["limit"]["name"], "disk");
 }
 
 // A machine without the page's renderer loses nothing of what was seen.
 TEST(ReportTest, WhatCannotBeDrawnIsKept) {
-  const Result<std::string> without = ReportPage(ReportJson({}, {}, {}), "/none/python3");
-  ASSERT_FALSE(without.ok());
-  EXPECT_EQ(without.error().message, "a page is drawn by /none/python3, which is not here");
-  const Result<std::string> broken = ReportPage(ReportJson({}, {}, {}), "/bin/false");
-  ASSERT_FALSE(broken.ok());
-  EXPECT_EQ(broken.error().message, "the page cannot be drawn: it said nothing");
+  const auto error_with = [](const char* python) {
+    const Result<std::string> page = ReportPage(ReportJson({}, {}, {}), python);
+    return page.ok() ? "" : page.error().message;
+  };
+  EXPECT_EQ(error_with("/none/python3"), "a page is drawn by /none/python3, which is not here");
+  EXPECT_EQ(error_with("/bin/false"), "the page cannot be drawn: it said nothing");
   const TempTree tree;
   const std::string file = tree.Root() + "/start.html";
   const std::string path = std::getenv("PATH");
@@ -364,9 +357,7 @@ TEST(ReportTest, WhatCannotBeDrawnIsKept) {
   const Status written = WriteReport(file, ReportJson({}, {}, {}));
   setenv("PATH", path.c_str(), 1);
   ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message.find("ppcctl report --from " + file + ".json"),
-            std::string::npos)
-      << written.error().message;
+  EXPECT_TRUE(Has(written.error().message, "ppcctl report --from " + file + ".json"));
   EXPECT_EQ(Json::parse(*ReadFile(file + ".json"))["schema"], 1);
   EXPECT_EQ(access(file.c_str(), F_OK), -1);
 }

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "daemon/base/clock.h"
+#include "tests/unit/child.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/process_tree.h"
 
@@ -74,13 +75,12 @@ TEST(SamplerTest, LooksComeBeforeARealTimeService) {
   usleep(100'000);  // it looks
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
-  const pid_t service = fork();
-  if (service == 0) {
+  const pid_t service = StartChild([&ready] {
     const sched_param lowest{.sched_priority = 1};
     const char has_begun = sched_setscheduler(0, SCHED_RR, &lowest) == 0 ? 'y' : 'n';
     if (write(ready[1], &has_begun, 1) != 1) _exit(1);
     for (;;) asm volatile("");
-  }
+  });
   EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
   char has_begun = 'n';
   EXPECT_EQ(read(ready[0], &has_begun, 1), 1);
@@ -117,16 +117,10 @@ TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
 
 // A child that burns CPU, and one that sleeps.
 TEST(SamplerTest, RealProcessesAreSeen) {
-  const auto spawn = [](bool burns) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      while (burns) asm volatile("");  // a loop without effect may be left out
-      for (;;) pause();
-    }
-    return pid;
-  };
-  const pid_t burner = spawn(true);
-  const pid_t sleeper = spawn(false);
+  const pid_t burner = StartChild([] {
+    for (;;) asm volatile("");  // a loop without effect may be left out
+  });
+  const pid_t sleeper = StartSleeper();
   Sample sample;
   const auto of = [&sample](pid_t pid) {
     const auto it = std::find_if(sample.processes.begin(), sample.processes.end(),
@@ -144,10 +138,7 @@ TEST(SamplerTest, RealProcessesAreSeen) {
   EXPECT_GT(of(burner).user_ns + of(burner).no_cpu_ns, 0u);
   EXPECT_EQ(of(sleeper).doing, Doing::kSleeps);
   EXPECT_EQ(of(getpid()).pid, getpid());
-  for (const pid_t pid : {burner, sleeper}) {
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-  }
+  for (const pid_t pid : {burner, sleeper}) KillAndReap(pid);
 }
 
 }  // namespace

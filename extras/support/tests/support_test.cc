@@ -8,6 +8,7 @@
 #include "extras/support/archive.h"
 #include "extras/support/collect.h"
 #include "extras/support/redact.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::ctl {
@@ -86,8 +87,7 @@ TEST_F(SupportTest, HasNoSecrets) {
     EXPECT_EQ(all.find(secret), std::string::npos) << secret << all;
   }
   EXPECT_NE(all.find("/models/t"), std::string::npos) << "a tokenizer is no token";
-  EXPECT_NE(TextOf("README.txt").find("4 values that look like secrets"), std::string::npos)
-      << TextOf("README.txt");
+  EXPECT_TRUE(Has(TextOf("README.txt"), "4 values that look like secrets"));
 }
 
 TEST_F(SupportTest, SecretsOfEachKindAreFound) {
@@ -144,8 +144,7 @@ TEST_F(SupportTest, IsATarArchive) {
   const std::string in = "cd " + tree_.Root() + " && ";
   ASSERT_EQ(std::system((in + "tar --zstd -xf x.tar.zst").c_str()), 0);
   for (const BundleFile& file : files) {
-    std::ifstream stream(tree_.Path("/" + file.name));
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), file.text) << file.name;
+    EXPECT_EQ(tree_.Read("/" + file.name), file.text) << file.name;
   }
   EXPECT_EQ(
       std::system((in + "test \"$(stat -c %a.%Y ppc-support/a.txt)\" = 600.1700000000").c_str()),

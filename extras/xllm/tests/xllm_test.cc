@@ -23,6 +23,8 @@ class XllmRegistrations : public ::testing::Test {
     bool has_lease = true;
   };
 
+  XllmRegistrations() { keys_[kKey].value = ValueOf("1.2.3.4:80", "a"); }
+
   Result<Json> Answer(const std::string& path, const Json& request) {
     if (error_) return Error{EIO, "no etcd"};
     if (path == "/v3/lease/timetolive")
@@ -51,16 +53,15 @@ class XllmRegistrations : public ::testing::Test {
     return changes ? *changes : Changes();
   }
 
+  static constexpr const char* kKey = "/ns/XLLM:DEFAULT:1.2.3.4:80";
   std::map<std::string, Key> keys_;
   bool error_ = false;
   Registrations registrations_{
       [this](const std::string& path, const Json& request) { return Answer(path, request); },
       "/ns/"};
-  static constexpr const char* kKey = "/ns/XLLM:DEFAULT:1.2.3.4:80";
 };
 
 TEST_F(XllmRegistrations, OneAppearsAndExpires) {
-  keys_[kKey] = {ValueOf("1.2.3.4:80", "a")};
   keys_["XLLM:DEFAULT:1.2.3.4:81"] = {ValueOf("1.2.3.4:81", "a")};  // of no namespace
   keys_["/ns/XLLM:CACHE:x"] = {"{}"};
   const Changes first = Look(10);
@@ -77,7 +78,6 @@ TEST_F(XllmRegistrations, OneAppearsAndExpires) {
 }
 
 TEST_F(XllmRegistrations, OneSaysGoodbye) {
-  keys_[kKey] = {ValueOf("1.2.3.4:80", "a")};
   (void)Look(10);
   keys_.erase(kKey);
   const Changes changes = Look(11);
@@ -86,21 +86,19 @@ TEST_F(XllmRegistrations, OneSaysGoodbye) {
 }
 
 TEST_F(XllmRegistrations, WithoutALeaseNothingExpires) {
-  keys_[kKey] = {.value = ValueOf("1.2.3.4:80", "a"), .has_lease = false};
+  keys_[kKey].has_lease = false;
   (void)Look(10);
   keys_.erase(kKey);
   EXPECT_EQ(Look(100).deregistered.size(), 1u);
 }
 
 TEST_F(XllmRegistrations, AnotherIncarnationAppearsAnew) {
-  keys_[kKey] = {ValueOf("1.2.3.4:80", "a")};
   (void)Look(10);
   keys_[kKey].value = ValueOf("1.2.3.4:80", "b");
   EXPECT_EQ(Look(11).appeared.size(), 1u);
 }
 
 TEST_F(XllmRegistrations, NonsenseIsToldOnceAndTakesNothingAway) {
-  keys_[kKey] = {ValueOf("1.2.3.4:80", "a")};
   (void)Look(10);
   for (const char* value : {"\xff{", "[]", "{}", R"({"name": 7})", R"({"name": "other"})"}) {
     keys_[kKey].value = value;
@@ -116,7 +114,6 @@ TEST_F(XllmRegistrations, NonsenseIsToldOnceAndTakesNothingAway) {
 }
 
 TEST_F(XllmRegistrations, WhileEtcdIsAwayNothingChanges) {
-  keys_[kKey] = {ValueOf("1.2.3.4:80", "a")};
   (void)Look(10);
   error_ = true;
   EXPECT_FALSE(registrations_.Look(100 * kNsPerSec).ok());

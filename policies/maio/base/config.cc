@@ -78,6 +78,7 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Bool("prefetch", &config.prefetch);
   reader.Bool("affinity", &config.affinity);
   reader.Bool("bar", &config.bar);
+  reader.Bool("wait_for_reader", &config.wait_for_reader);
   reader.Choice<RecordMode>(
       "record",
       {{"auto", RecordMode::kAuto}, {"always", RecordMode::kAlways}, {"never", RecordMode::kNever}},

@@ -29,6 +29,7 @@ struct Config {
   bool prefetch = true;
   bool affinity = true;
   bool bar = true;
+  bool wait_for_reader = false;  // before a model is loaded whose reader is not known, see CacheUse
   uint32_t max_pieces = kMaxPieces;  // of the layout; more are joined
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;

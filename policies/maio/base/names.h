@@ -10,7 +10,7 @@
 namespace ppc::maio {
 
 inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
-inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI: a node's
+inline constexpr uint32_t kMaxGroups = 512;           // load groups of a node's part of a service
 inline constexpr uint32_t kMaxWorkers = 1024;         // of a service, on all its nodes
 
 // A service ID is 4 to 64 of [0-9A-Za-z._-], not starting with a dot.

@@ -26,6 +26,10 @@ inline constexpr uint64_t kDriftAheadBytes = 256ull << 20;
 inline constexpr uint32_t kMaxFileErrors = 3;
 // Who has read less may turn out to be as fast as any: initialisation reads a little, and slowly.
 inline constexpr uint64_t kKnownRateBytes = 16ull << 20;
+// A worker that has read so much of the model, or 1/so much of a small one, through the page cache
+// goes on so: it is more than headers.
+inline constexpr uint64_t kSeenBytes = 16ull << 20;
+inline constexpr uint64_t kSeenShare = 16;
 // Until a service reads its model at most 1/so much of its memory is left for itself.  What it took
 // is measured until its workers read, or so long after the first of them; a little may be pages of
 // the model that are not known of.
@@ -140,9 +144,23 @@ inline constexpr uint64_t kPassRestNs = 2'000'000'000;
 // was missed says that memory is smaller than it looks; of the limit, 1/so much is another limit.
 inline constexpr uint64_t kLeastGainShare = 32;
 inline constexpr uint64_t kKeptMissedShare = 64;
+// Of what was left free for that, 1/so much is tried again after each pass in which nothing went.
+inline constexpr uint64_t kSpareShare = 8;
+// Of the model, 1/so much missed in one pass says that the kernel evicts what is needed next.
+inline constexpr uint64_t kThrashShare = 4;
+// A model of which 1/so much and less is loaded in each pass may fit: after so many passes, then
+// after so many times as many, one is measured without us.
+inline constexpr uint64_t kNearlyShare = 12;
+inline constexpr uint64_t kTrialPasses = 16;
+inline constexpr uint64_t kTrialGrowth = 8;
 inline constexpr uint64_t kLimitShare = 32;
 inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
 // Files of no known kind up to this are small: read by anybody, kept until ready.
+inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;  // two of the kernel's windows
+inline constexpr uint64_t kExpertEdgeBytes = 256ull << 10;
+inline constexpr uint64_t kExpertAgainBytes = 32ull << 20;
+inline constexpr uint64_t kExpertAgainNs = 500'000'000;
+inline constexpr uint64_t kExpertsOnNs = 10'000'000'000;
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.
 inline constexpr uint64_t kAroundPages = 32;
@@ -160,6 +178,9 @@ inline constexpr uint64_t kLookUpsNs = 1'000'000'000;
 // nor a store that hangs must keep a start waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;
 inline constexpr uint64_t kHeadersBudgetNs = 30'000'000'000;
+// The events' thread looks so long for what is gone of what was loaded, and this long apart.
+inline constexpr uint64_t kLookBudgetNs = 2'000'000;
+inline constexpr uint64_t kLookNs = 10'000'000;
 // Larger headers cost the runner too much memory.
 inline constexpr uint64_t kMaxHeaderBytes = 16ull << 20;
 // Events while a start is prepared, which takes less than a second.

@@ -4,7 +4,6 @@
 #include "policies/maio/follow/affinity.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "ppc.h"
 
@@ -27,20 +26,18 @@ void Affinity::Bind(uint32_t group, int32_t xpu) {
 }
 
 // One XPU per distinct node among the groups, in group order.
-void Affinity::Targets(uint64_t groups, std::vector<int32_t>* out) const {
+void Affinity::Targets(const GroupSet& groups, std::vector<int32_t>* out) const {
   std::vector<int32_t> nodes;
-  for (uint64_t left = groups; left != 0; left &= left - 1) {
-    uint32_t g = static_cast<uint32_t>(std::countr_zero(left));
-    if (g >= xpus_.size()) break;
-    if (xpus_[g] < 0 || std::find(nodes.begin(), nodes.end(), nodes_[g]) != nodes.end()) continue;
+  groups.ForEach([&](uint32_t g) {
+    if (xpus_[g] < 0 || std::find(nodes.begin(), nodes.end(), nodes_[g]) != nodes.end()) return;
     nodes.push_back(nodes_[g]);
     out->push_back(xpus_[g]);
-  }
+  });
 }
 
-int32_t Affinity::Target(uint64_t groups, uint64_t offset) const {
+int32_t Affinity::Target(const GroupSet& groups, uint64_t offset) const {
   if (!on_) return PPC_NO_XPU;
-  if (std::has_single_bit(groups)) return xpus_[static_cast<uint32_t>(std::countr_zero(groups))];
+  if (groups.IsOne()) return xpus_[groups.First()];
   std::vector<int32_t> targets;
   Targets(groups, &targets);
   if (targets.empty()) return PPC_NO_XPU;

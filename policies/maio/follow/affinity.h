@@ -27,10 +27,10 @@ class Affinity {
   int32_t NodeOfXpu(int32_t xpu) const;
 
   // Target of a byte that these groups read; PPC_NO_XPU when it does not matter.
-  int32_t Target(uint64_t groups, uint64_t offset) const;
+  int32_t Target(const GroupSet& groups, uint64_t offset) const;
 
  private:
-  void Targets(uint64_t groups, std::vector<int32_t>* out) const;
+  void Targets(const GroupSet& groups, std::vector<int32_t>* out) const;
 
   const ppc_context* context_;
   bool on_;

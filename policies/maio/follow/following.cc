@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/follow/in_memory.h"
 
 namespace ppc::maio {
 
@@ -16,6 +17,7 @@ Following::Following(Run* run, Tables tables)
       layout_(std::move(tables.layout)),
       small_(std::move(tables.small)),
       learnt_ns_(run->Now()),
+      cache_use_(layout_->groups().size(), layout_->bytes(), tables.waits),
       own_memory_(tables.own_bytes),
       native_(run->context),
       recorded_own_(tables.own_bytes),
@@ -47,6 +49,8 @@ Following::Following(Run* run, Tables tables)
     if (file.number != 0) run_->context->file_native(run_->context, file.number, 0);
   }
   planner_->SetBurnt(constrained_);
+  for (uint32_t g = 0; g < layout_->groups().size(); g++)
+    matcher_->cursors()[g].waits = cache_use_.Waits(g);
   for (const uint32_t piece : tables.cached) planner_->Found(piece);
 }
 
@@ -75,12 +79,21 @@ bool Following::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
 }
 
 // Marks what the front end loads by itself, and finds out what we dropped too early.  A miss of a
-// page makes the kernel read its window.
+// page makes the kernel read its window.  A miss where all was there means that another process has
+// dropped the page cache, or reclaim has: what else is gone in front of the reader is loaded again.
 void Following::NoteMiss(const miss_io& event, uint32_t file) {
   uint64_t window = std::max<uint64_t>(run_->context->window_bytes, kPage);
   uint64_t start = event.offset / window * window;
   uint64_t end = (event.offset + event.size + window - 1) / window * window;
   auto [first, last] = layout_->PiecesOf(file, start / kPage, end / kPage);
+  const auto [missed, missed_end] = layout_->PiecesOf(
+      file, event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
+  const bool was_there =
+      missed != missed_end && layout_->pieces()[missed].state == PieceState::kResident;
+  if (was_there && event.time_ns >= looked_ns_ + kLookNs) {
+    looked_ns_ = event.time_ns;
+    for (const uint32_t p : FindVanished(run_->context, *layout_, missed)) table_->Lose(p);
+  }
   for (uint32_t p = first; p < last; p++) {
     const Piece& piece = layout_->pieces()[p];
     const uint64_t piece_end = piece.end_page() * kPage;
@@ -147,7 +160,7 @@ bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
 bool Following::IsOwn(const Observation& o) const {
   auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
   return first != last &&
-         layout_->ReadersOf(first, last, o.first_page, o.end_page) == uint64_t{1} << o.group;
+         layout_->ReadersOf(first, last, o.first_page, o.end_page) == GroupSet::Of(o.group);
 }
 
 // By what it reads the process may be another worker.
@@ -175,9 +188,26 @@ void Following::Jumped(uint32_t g) {
   planner_->Interrupted(g);
 }
 
+void Following::ReadThrough(int32_t slot, uint64_t bytes) {
+  cache_use_.Read(slot, bytes, [this](uint32_t g) {
+    matcher_->cursors()[g].waits = false;
+    planner_->Reset(g);
+  });
+}
+
+void Following::ReadPast(const miss_io& event, int32_t file) {
+  if (file < 0 || layout_->files()[file].kind == FileKind::kSmall) return;
+  cache_use_.Pass(layout_->SlotOf(run_->workers.Resolve(event, true)), [this](uint32_t g) {
+    matcher_->cursors()[g].waits = true;
+    run_->context->interrupt_of(run_->context, run_->spec.number, g);
+    planner_->Interrupted(g);
+  });
+}
+
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
+  if ((event.flags & PPC_F_DIRECT) != 0) return ReadPast(event, file);
   if (file < 0) {
     has_opens_ |= event.kind == PPC_OPEN;
     if (!SmallFile(event)) UnlistedFile(event);
@@ -199,6 +229,7 @@ void Following::Event(const miss_io& event) {
     return;
   }
   if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
+  if (weights) ReadThrough(slot, event.size);
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   // A new process that goes on where the one before was is no restart.
   bool restarted =

@@ -16,6 +16,7 @@
 
 #include "policies/maio/base/run.h"
 #include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/cache_use.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
@@ -123,6 +124,8 @@ class Following {
                                run_->Now());
   }
   void Jumped(uint32_t g);
+  void ReadThrough(int32_t slot, uint64_t bytes);
+  void ReadPast(const miss_io& event, int32_t file);
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file);
   bool IsReadAhead(const miss_io& event, uint32_t file) const;
@@ -148,12 +151,14 @@ class Following {
   std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;
 
+  CacheUse cache_use_;
   OwnMemory own_memory_;
   NativeFiles native_;
   Rereading rereading_;
   std::map<int32_t, uint64_t> node_bytes_;
   uint64_t first_event_ns_ = 0;
   uint64_t traced_ns_ = 0;
+  uint64_t looked_ns_ = 0;  // for what vanished
   uint64_t beacon_bytes_ = 0;
   Device device_;
   bool constrained_ = false;

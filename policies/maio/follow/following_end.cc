@@ -79,7 +79,9 @@ bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
 // Where hits may not be seen (mapped by huge pages, sampled) a file that nobody opened is unread,
 // and of an open one nothing can be said.
 std::vector<UnreadRange> Following::Unread() const {
-  const bool is_unsure = (run_->context->caps & (PPC_MISSES_HUGE | PPC_IS_SAMPLED)) != 0;
+  // Who reads past the page cache maps nothing.
+  const bool is_unsure =
+      (run_->context->caps & (PPC_MISSES_HUGE | PPC_IS_SAMPLED)) != 0 && !cache_use_.has_passed();
   std::vector<UnreadRange> unread;
   if (has_holes_ || (is_unsure && !has_opens_)) return unread;
   for (uint32_t f = 0; f < layout_->files().size(); f++) {

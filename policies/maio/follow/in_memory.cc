@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/maio/follow/in_memory.h"
 
+#include <algorithm>
+
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
@@ -28,6 +30,28 @@ std::vector<uint32_t> FindCached(const ppc_context* context, const Layout& layou
     }
   }
   return cached;
+}
+
+std::vector<uint32_t> FindVanished(const ppc_context* context, const Layout& layout,
+                                   uint32_t first) {
+  std::vector<uint32_t> vanished;
+  if (context->resident == nullptr) return vanished;
+  const uint64_t deadline = context->now_ns(context) + kLookBudgetNs;
+  for (uint32_t p = first; p < layout.pieces().size(); p++) {
+    const Piece& piece = layout.pieces()[p];
+    const LayoutFile& file = layout.files()[piece.file];
+    if (piece.state != PieceState::kResident || piece.pending == 0 || file.number == 0) continue;
+    const uint64_t bytes = std::min(piece.end_page() * kPage, file.bytes) - piece.offset();
+    ppc_residency state = {};
+    if (context->resident(context, file.number, piece.offset(), bytes, &state, nullptr, 0) != 0 ||
+        context->now_ns(context) > deadline) {
+      break;
+    }
+    // The miss has brought back what it read, all of a small piece.
+    if (state.resident >= bytes && p != first) break;
+    if (state.resident < bytes) vanished.push_back(p);
+  }
+  return vanished;
 }
 
 bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a model is in the page cache.  Asks of each file, so it is run in the background.
+// The part of a model that is in the page cache.  FindCached and IsPartlyThere ask of each file and
+// run in the background; FindVanished runs on the events' thread, for kLookBudgetNs at most.
 #ifndef POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
 #define POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
 
@@ -15,6 +16,11 @@ namespace ppc::maio {
 
 // Pieces that are there as a whole, as far as was found in kFindBudgetNs.
 std::vector<uint32_t> FindCached(const ppc_context* context, const Layout& layout);
+
+// Pieces that were resident and are not any more: from `first` on in the order of the files, up to
+// those that are still there, as far as is found in kLookBudgetNs.
+std::vector<uint32_t> FindVanished(const ppc_context* context, const Layout& layout,
+                                   uint32_t first);
 
 // More than 1/kUnseenShare of the model files (numbers: of each in this run), in bytes.
 bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,

@@ -4,6 +4,7 @@
 #include "policies/maio/follow/layout.h"
 
 #include <array>
+#include <bit>
 #include <numeric>
 
 #include "policies/maio/template/edges.h"
@@ -88,6 +89,7 @@ Layout::Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces)
     total += t.files[i].size;
   }
   for (const TemplateGroup& group : t.groups) ids_.push_back(group.id);
+  sets_.push_back(GroupSet::Below(static_cast<uint32_t>(t.groups.size())));
   piece_pages_ = PiecePages(total);
   CutPieces(t, max_pieces);
   AddUses(&t);
@@ -98,18 +100,21 @@ template <typename Emit>
 void Layout::Cut(const Template& t, Emit emit) const {
   EdgeReader edges(t, [this](uint32_t file) { return files_[file].number != 0; });
   std::array<uint32_t, kMaxGroups> depth = {};
-  uint64_t readers = 0;
+  GroupSet readers;
   Edge edge;
   Edge next;
   for (bool more = edges.Next(&edge); more; edge = next) {
-    const uint64_t bit = 1ull << edge.slot;
     uint32_t& reading = depth[edge.slot];
     reading += edge.is_end ? -edge.times : edge.times;
-    readers = reading != 0 ? readers | bit : readers & ~bit;
+    if (reading != 0) {
+      readers.Add(edge.slot);
+    } else {
+      readers.Remove(edge.slot);
+    }
     more = edges.Next(&next);
     uint64_t page = edge.page;
     const uint64_t end = more && next.file == edge.file ? next.page : page;
-    while (readers != 0 && page < end) {
+    while (page < end && !readers.empty()) {
       // Cut on the grid too, so that what two groups share is cut alike.
       const uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
       if (!emit(edge.file, page, cut, readers)) return;
@@ -122,17 +127,18 @@ void Layout::CutPieces(const Template& t, size_t max_pieces) {
   size_t count = 0;
   size_t cells = files_.size();
   for (const LayoutFile& file : files_) cells += file.bytes / kPage / piece_pages_ + 1;
-  Cut(t, [&](uint32_t, uint64_t, uint64_t, uint64_t) { return ++count != 0; });
+  Cut(t, [&](uint32_t, uint64_t, uint64_t, const GroupSet&) { return ++count != 0; });
   joined_ = count > max_pieces;
   // Tables that grew step by step would stand twice, before they are moved; what they do not fill
   // of these stays untouched.
   pieces_.reserve(joined_ ? std::min(count, cells) : count);
   if (joined_) parts_.reserve(count);
   uint32_t file = 0;
-  uint64_t from = 0, to = 0, whose = 0;  // what is not yet a piece, or a part of one
+  uint64_t from = 0, to = 0;  // what is not yet a piece, or a part of one
+  GroupSet whose;
   auto flush = [&] {
-    if (whose != 0 && !Join(file, from, to, whose)) AddPiece(file, from, to, whose);
-    from = to = whose = 0;
+    if (from != to && !Join(file, from, to, whose)) AddPiece(file, from, to, whose);
+    from = to = 0;
   };
   auto close_before = [&](uint32_t next) {
     for (; file < next; file++) {
@@ -142,14 +148,14 @@ void Layout::CutPieces(const Template& t, size_t max_pieces) {
       if (file + 1 < files_.size()) files_[file + 1].first_piece = files_[file].last_piece;
     }
   };
-  Cut(t, [&](uint32_t f, uint64_t page, uint64_t end, uint64_t readers) {
+  Cut(t, [&](uint32_t f, uint64_t page, uint64_t end, const GroupSet& readers) {
     close_before(f);
     if (!joined_) {
       AddPiece(f, page, end, readers);
       return true;
     }
     // What has the same readers is one stretch, wherever extents end.
-    if (page != to || readers != whose || page % piece_pages_ == 0) {
+    if (page != to || page % piece_pages_ == 0 || readers != whose) {
       flush();
       from = page;
       whose = readers;
@@ -158,26 +164,30 @@ void Layout::CutPieces(const Template& t, size_t max_pieces) {
     return true;
   });
   close_before(static_cast<uint32_t>(files_.size()));
+  CloseJoined();
   cells_.shrink_to_fit();
+  set_of_ = {};
 }
 
-void Layout::AddPiece(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) {
+void Layout::AddPiece(uint32_t file, uint64_t page, uint64_t end, const GroupSet& readers) {
+  CloseJoined();
   Piece piece;
   piece.page = static_cast<uint32_t>(page);
   piece.pages = static_cast<uint16_t>(end - page);
   piece.file = static_cast<uint16_t>(file);
-  piece.groups = readers;
+  piece.readers = SetOf(readers);
   if (files_[file].kind == FileKind::kSmall) piece.flags |= kKeep;
   if (joined_) {
     piece.first_part = static_cast<uint32_t>(parts_.size());
-    parts_.push_back({0, SetOf(readers)});
+    parts_.push_back({0, piece.readers});
+    joined_readers_ = readers;
   }
   bytes_ += piece.bytes();
   pieces_.push_back(piece);
 }
 
 // Adds a stretch to the last piece; false when it must be a piece of its own.
-bool Layout::Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) {
+bool Layout::Join(uint32_t file, uint64_t page, uint64_t end, const GroupSet& readers) {
   if (pieces_.size() == files_[file].first_piece) return false;
   Piece& piece = pieces_.back();
   if (piece.end_page() != page || page % piece_pages_ == 0) return false;
@@ -185,24 +195,29 @@ bool Layout::Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) 
   if (part_pages >= kOwnPages && end - page >= kOwnPages) return false;
   // The page in which one reader's slice ends and the next one's begins belongs to the first.
   if (part_pages <= kTinyPages && parts_.size() > piece.first_part + 1) {
-    const uint64_t beside = sets_[parts_[parts_.size() - 2].readers] | readers;
-    if ((sets_[parts_.back().readers] & ~beside) == 0) parts_.pop_back();
+    const GroupSet beside = sets_[parts_[parts_.size() - 2].readers] | readers;
+    if (sets_[parts_.back().readers].IsWithin(beside)) parts_.pop_back();
   }
   const uint16_t set = SetOf(readers);
   if (set != parts_.back().readers)
     parts_.push_back({static_cast<uint16_t>(page - piece.page), set});
   piece.pages = static_cast<uint16_t>(piece.pages + (end - page));
-  piece.groups |= readers;
+  joined_readers_ |= readers;
   bytes_ += (end - page) * kPage;
   return true;
 }
 
-// There are few different sets: each worker, neighbours, all.
-uint16_t Layout::SetOf(uint64_t readers) {
+// Who reads the last piece is known when nothing is joined to it any more.
+void Layout::CloseJoined() {
+  if (joined_ && !pieces_.empty()) pieces_.back().readers = SetOf(joined_readers_);
+}
+
+// There are few different sets: each worker, neighbours, all.  Of too many the others are all.
+uint16_t Layout::SetOf(const GroupSet& readers) {
   constexpr size_t kMaxSets = 1u << 16;
+  if (sets_.back() == readers) return static_cast<uint16_t>(sets_.size() - 1);
   const auto known = set_of_.find(readers);
   if (known != set_of_.end()) return known->second;
-  if (sets_.empty()) sets_.push_back(~0ull);  // whoever: when there are too many
   if (sets_.size() == kMaxSets) return 0;
   const auto set = static_cast<uint16_t>(sets_.size());
   sets_.push_back(readers);
@@ -253,19 +268,19 @@ void Layout::AddUses(Template* t) {
 
 size_t Layout::held_bytes() const {
   size_t bytes = pieces_.size() * sizeof(Piece) + parts_.size() * sizeof(Part) +
-                 cells_.capacity() * sizeof(uint32_t) + sets_.capacity() * sizeof(uint64_t);
+                 cells_.capacity() * sizeof(uint32_t) + sets_.capacity() * sizeof(GroupSet);
   for (const LayoutGroup& group : groups_) {
     for (const UseList& list : group.lists) bytes += list.held_bytes();
   }
   return bytes;
 }
 
-uint64_t Layout::ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first,
+GroupSet Layout::ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first,
                            uint64_t end) const {
-  if (!joined_) return pieces_[first_piece].groups;
-  uint64_t readers = 0;
+  if (!joined_) return GroupsOf(pieces_[first_piece]);
+  GroupSet readers;
   for (uint32_t p = first_piece; p < last_piece; p++) {
-    ForEachPart(p, [&](uint64_t from, uint64_t to, uint64_t groups) {
+    ForEachPart(p, [&](uint64_t from, uint64_t to, const GroupSet& groups) {
       if (from < end + kTinyPages && first < to + kTinyPages) readers |= groups;
     });
   }

@@ -15,7 +15,6 @@
 #define POLICIES_MAIO_FOLLOW_LAYOUT_H_
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/follow/group_set.h"
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {
@@ -47,10 +47,10 @@ enum PieceFlag : uint8_t {
 };
 
 struct Piece {
-  uint64_t groups = 0;  // bit per group slot
   uint32_t page = 0;
   uint16_t pages = 0;
   uint16_t file = 0;             // index in files()
+  uint16_t readers = 0;          // which set of groups, see Layout::GroupsOf
   uint32_t first_part = 0;       // of a joined layout
   uint32_t pending = 0;          // uses that are not burnt
   uint64_t release_us : 48 = 0;  // when it was dropped, or came back after that
@@ -198,28 +198,29 @@ class Layout {
   template <typename See>
   void ForEachUse(uint32_t piece, See see) const {
     const Piece& p = pieces_[piece];
-    for (uint64_t left = p.groups; left != 0; left &= left - 1) {
-      const auto group = static_cast<uint32_t>(std::countr_zero(left));
+    GroupsOf(p).ForEach([&](uint32_t group) {
       ListOf(group, p.file).ForEach(piece, [&](uint32_t index) {
         see(group, index);
         return true;
       });
-    }
+    });
   }
   // Calls see(first page, end, groups) for each part of a piece, in order.
   template <typename See>
   void ForEachPart(uint32_t piece, See see) const {
     const Piece& p = pieces_[piece];
-    if (!joined_) return see(p.page, p.end_page(), p.groups);
+    if (!joined_) return see(p.page, p.end_page(), GroupsOf(p));
     const uint32_t end = EndOfParts(piece);
     for (uint32_t i = p.first_part; i < end; i++) {
       see(p.page + parts_[i].page, i + 1 < end ? p.page + parts_[i + 1].page : p.end_page(),
           sets_[parts_[i].readers]);
     }
   }
+  // Groups that read some of the piece.
+  const GroupSet& GroupsOf(const Piece& piece) const { return sets_[piece.readers]; }
   // Groups that read the first of these pieces; of joined ones, those that read some of pages
   // [first, end) or of the pages right beside.
-  uint64_t ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first, uint64_t end) const;
+  GroupSet ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first, uint64_t end) const;
 
   bool joined() const { return joined_; }
   uint64_t piece_pages() const { return piece_pages_; }
@@ -238,9 +239,10 @@ class Layout {
   template <typename Emit>
   void Cut(const Template& t, Emit emit) const;
   void CutPieces(const Template& t, size_t max_pieces);
-  void AddPiece(uint32_t file, uint64_t page, uint64_t end, uint64_t readers);
-  bool Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers);
-  uint16_t SetOf(uint64_t readers);
+  void AddPiece(uint32_t file, uint64_t page, uint64_t end, const GroupSet& readers);
+  bool Join(uint32_t file, uint64_t page, uint64_t end, const GroupSet& readers);
+  void CloseJoined();
+  uint16_t SetOf(const GroupSet& readers);
   void IndexCells(LayoutFile* file);
   void AddUses(Template* t);
 
@@ -250,8 +252,9 @@ class Layout {
   std::vector<Piece> pieces_;
   std::vector<uint32_t> cells_;  // per cell of each file's grid, and one more: its first piece
   std::vector<Part> parts_;      // of a joined layout, grouped by piece
-  std::vector<uint64_t> sets_;   // of groups, as parts name them
-  std::unordered_map<uint64_t, uint16_t> set_of_;
+  GroupSet joined_readers_;      // of the last piece, so far
+  std::unordered_map<GroupSet, uint16_t, GroupSet::Hash> set_of_;  // while it is made
+  std::vector<GroupSet> sets_;  // of groups, as pieces and parts name them; the first is of all
   bool joined_ = false;
   std::unordered_map<uint64_t, uint32_t> by_number_;
   uint64_t piece_pages_ = 0;

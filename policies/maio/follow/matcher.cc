@@ -4,7 +4,6 @@
 #include "policies/maio/follow/matcher.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <utility>
 
@@ -51,10 +50,10 @@ MatchResult Matcher::Observe(const Observation& o) {
                         : std::nullopt;
   Arrival arrival = next ? Arrival{*next, *next, true} : Find(o, stream, first, last);
   if (first < last && (!arrival.found || layout_->joined())) {
-    const uint64_t readers = layout_->ReadersOf(first, last, o.first_page, o.end_page);
+    const GroupSet readers = layout_->ReadersOf(first, last, o.first_page, o.end_page);
     // What others read of a joined piece is theirs.
-    if (arrival.found && (readers >> o.group & 1) == 0) arrival.found = false;
-    if (!arrival.found) result.foreign = std::countr_zero(readers);
+    if (arrival.found && !readers.Has(o.group)) arrival.found = false;
+    if (!arrival.found) result.foreign = static_cast<int32_t>(readers.First());
   }
   if (!arrival.found) {
     if (result.foreign < 0) Note(&cursor, false);

@@ -90,6 +90,7 @@ struct Cursor {
   uint64_t rate_ns = 0;
   uint64_t rate_consumed = 0;
   bool dropped = false;  // holds no pages any more (worker is gone)
+  bool waits = false;    // nothing is loaded for it, see cache_use.h
   SyncState state = SyncState::kSync;
 };
 

@@ -81,7 +81,7 @@ uint64_t Planner::DeadlineOf(const Candidate& c, uint64_t now_ns) const {
 }
 
 bool Planner::IsFollowed(const Cursor& cursor) {
-  return cursor.state != SyncState::kLost && !cursor.dropped;
+  return cursor.state != SyncState::kLost && !cursor.dropped && !cursor.waits;
 }
 
 Planner::Candidate Planner::Best() {
@@ -180,9 +180,9 @@ int32_t Planner::TargetOfRun(const Candidate& c) const {
     if (list.At(pieces, i).piece != p) break;
     if (i > c.index && pieces[p].page != pieces[p - 1].end_page()) break;
     if (pieces[p].bytes() > kTinyBytes)
-      return affinity_->Target(pieces[p].groups, pieces[p].offset());
+      return affinity_->Target(layout_->GroupsOf(pieces[p]), pieces[p].offset());
   }
-  return affinity_->Target(head.groups, head.offset());
+  return affinity_->Target(layout_->GroupsOf(head), head.offset());
 }
 
 // One range for the next bytes of a chunk; joins it to the last when it may.
@@ -210,11 +210,12 @@ void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xp
 void Planner::AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out) {
   const uint64_t end = chunk.offset + chunk.bytes;
   if (!layout_->joined()) return AddIo(chunk, chunk.offset, end, xpu, out);
-  layout_->ForEachPart(chunk.first, [&](uint64_t first_page, uint64_t end_page, uint64_t groups) {
+  const auto add = [&](uint64_t first_page, uint64_t end_page, const GroupSet& groups) {
     const uint64_t from = std::max(first_page * kPage, chunk.offset);
     const uint64_t to = std::min(end_page * kPage, end);
     if (from < to) AddIo(chunk, from, to, affinity_->Target(groups, from), out);
-  });
+  };
+  layout_->ForEachPart(chunk.first, add);
 }
 
 // Where a group uses a piece next, if that is not beyond `reach` of its sequence.
@@ -254,7 +255,8 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
     const Piece& piece = layout_->pieces()[p];
     if (piece.offset() != end || piece.state != PieceState::kAbsent || IsGivenUp(p) ||
         piece.end_page() * kPage - start > limit ||
-        (piece.bytes() > kTinyBytes && affinity_->Target(piece.groups, piece.offset()) != xpu)) {
+        (piece.bytes() > kTinyBytes &&
+         affinity_->Target(layout_->GroupsOf(piece), piece.offset()) != xpu)) {
       break;
     }
     const std::optional<uint64_t> pos = PosWithin(list, p, c.index, reach);

@@ -227,6 +227,7 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
     Part& part = parts_[at_];
     if ((part.number & kLater) != 0) break;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
+    static_assert(kMaxGroups == PPC_MAX_GROUPS);
     io.group = kGroup;
     io.service = service_;
     io.flags = is_many_ ? PPC_IO_MANY : 0;

@@ -34,7 +34,7 @@ struct SmallFilesStats {
 class SmallFiles {
  public:
   // The load group of theirs; the workers' are numbered from 0.
-  static constexpr uint32_t kGroup = 63;
+  static constexpr uint32_t kGroup = kMaxGroups - 1;
   // In place of the number of a small file that is yet to be looked up, with its place among those.
   static constexpr uint64_t kLater = 1ull << 63;
 

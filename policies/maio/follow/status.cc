@@ -21,6 +21,16 @@ uint64_t OverPrefetched(const Layout& layout) {
   return unused;
 }
 
+// Workers for which nothing is loaded, see CacheUse.
+uint64_t WaitingWorkers(const Followed& followed) {
+  uint64_t waiting = 0;
+  for (uint32_t g = 0; g < followed.layout.groups().size(); g++) {
+    const bool has_model = followed.layout.groups()[g].bytes != 0;
+    waiting += has_model && followed.matcher.cursors()[g].waits ? 1 : 0;
+  }
+  return waiting;
+}
+
 unsigned long long ToPrint(uint64_t value) { return value; }
 
 }  // namespace
@@ -49,6 +59,7 @@ void Describe(const Followed& followed, Json* out) {
     json["small_missed"] = small.missed;
   }
   json["constrained"] = followed.is_constrained;
+  json["waiting_workers"] = WaitingWorkers(followed);
   json["distance"] = followed.evictor.distance();
   json["beacon"] = followed.beacon_bytes;
   json["matched"] = followed.matcher.matched();
@@ -103,6 +114,7 @@ void Stats(const Followed& followed) {
   stat("small_loaded_bytes", small.loaded);
   stat("small_missed_bytes", small.missed);
   stat("sync_state", state);
+  stat("waiting_workers", WaitingWorkers(followed));
   stat("coverage_percent", total != 0 ? consumed * 100 / total : 0);
   stat("matched_events", followed.matcher.matched());
   stat("unknown_events", followed.matcher.unknown());

@@ -27,6 +27,7 @@ struct Tables {
   Later later;
   std::vector<uint32_t> cached;  // pieces that an earlier run has left
   uint64_t own_bytes = 0;        // see own_memory.h
+  bool waits = false;            // until a reader is seen, see cache_use.h
   uint64_t nonce = 0;            // tells its cookies from those of what was followed before
 };
 

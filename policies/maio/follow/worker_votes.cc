@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/maio/follow/worker_votes.h"
 
-#include <bit>
-
 #include "policies/maio/base/tuning.h"
 #include "ppc.h"
 
@@ -15,9 +13,9 @@ std::optional<uint32_t> WorkerVotes::Take(const miss_io& event, uint32_t file) {
   if (first == last) return std::nullopt;
   Votes& votes = votes_[{event.pid, event.start_ns}];
   // Only data of one group says whose it is.
-  const uint64_t readers = layout_->ReadersOf(first, last, first_page, end_page);
-  if (!std::has_single_bit(readers)) return std::nullopt;
-  const auto slot = static_cast<uint32_t>(std::countr_zero(readers));
+  const GroupSet readers = layout_->ReadersOf(first, last, first_page, end_page);
+  if (!readers.IsOne()) return std::nullopt;
+  const uint32_t slot = readers.First();
   votes.total++;
   const uint32_t count = ++votes.per_group[slot];
   if (count < kVotes || count * 4 <= votes.total * 3) return std::nullopt;

@@ -39,20 +39,27 @@ void Passes::Event(const miss_io& event) {
   const uint64_t bytes = is_miss ? std::max(event.size, run_->context->window_bytes) : event.size;
   const std::optional<Pass> pass =
       reader_.Observe({event.file, event.offset, bytes, is_miss, event.time_ns});
-  if (pass) Ended(*pass);
+  if (pass) return Ended(*pass);
+  if (state_ != State::kWatching) return;
+  if (const std::optional<Pass> expected = reader_.Expected()) Watched(*expected, false);
+}
+
+// Where the kernel's passes miss less and less, it is left to it.
+void Passes::Watched(const Pass& pass, bool has_ended) {
+  const uint64_t before = watched_missed_;
+  if (has_ended) watched_missed_ = pass.missed;
+  if (!pass.is_whole) return;
+  native_ns_ = pass.ns;
+  native_missed_ = pass.missed;
+  if (pass.missed < reader_.bytes() / kLeastGainShare) return;
+  if (!has_ended || pass.missed >= before - before / 4) Begin();
 }
 
 void Passes::Ended(const Pass& pass) {
   const ppc_memory memory = run_->Memory();
   const uint64_t change = std::max(memory.limit, limit_) - std::min(memory.limit, limit_);
   if (state_ == State::kOff && change > limit_ / kLimitShare) state_ = State::kWatching;
-  if (state_ == State::kWatching) {
-    if (!pass.is_whole) return;
-    native_ns_ = pass.ns;
-    native_missed_ = pass.missed;
-    if (pass.missed >= reader_.bytes() / kLeastGainShare) Begin();
-    return;
-  }
+  if (state_ == State::kWatching) return Watched(pass, true);
   if (state_ == State::kOff) return;
   pass_ns_ = pass.ns;
   pass_asked_ = std::exchange(asked_, 0);
@@ -63,7 +70,14 @@ void Passes::Ended(const Pass& pass) {
   if (pass.kept_missed > reader_.bytes() / kKeptMissedShare)
     spare_ =
         std::min(spare_ + std::max(pass.kept_missed, reader_.stripe_bytes()), memory.limit / 4);
+  else
+    spare_ -= spare_ / kSpareShare;
   if (!pass.is_whole) return;
+  if (passes_ >= trial_ && pass_asked_ <= reader_.bytes() / kNearlyShare) {
+    trial_ *= kTrialGrowth;
+    watched_missed_ = ~0ull;
+    return End(State::kWatching, "nearly all fits: a pass is measured again");
+  }
   const bool is_slow = pass.ns > native_ns_ - native_ns_ / kLeastGainShare;
   slow_ = is_slow ? slow_ + 1 : 0;
   has_gained_ |= !is_slow;
@@ -79,10 +93,19 @@ void Passes::Ended(const Pass& pass) {
 
 void Passes::Begin() {
   ppc_memory memory = run_->Memory();
-  // Without a limit of the service's own, others' memory would have to make room.
-  if (memory.limit == 0 || memory.is_cgroup == 0) return;
+  // Without a limit of the service's own, others' memory would have to make room.  Its own may bind
+  // once all of the machine's is used.
+  const bool is_full = memory.is_cgroup == 0 && memory.used > memory.threshold;
+  if (memory.limit == 0 || (memory.is_cgroup == 0 && !is_full)) return;
+  if (is_full) {
+    if (!UseLimit(*run_, true)) return;
+    memory = run_->Memory();
+  }
   memory.threshold = std::max(memory.threshold, memory.limit - memory.limit / 16);
-  if (reader_.bytes() <= Room(memory)) return;
+  if (memory.is_cgroup == 0 || reader_.bytes() <= Room(memory)) {
+    if (is_full) (void)UseLimit(*run_, false);
+    return;
+  }
   if (!UseLimit(*run_, true)) return;
   state_ = State::kOn;
   why_ = "";
@@ -126,7 +149,7 @@ uint64_t Passes::Room(const ppc_memory& memory) const {
 
 // Stripes ahead of the reader of which the rest is loaded.
 uint64_t Passes::Ahead() const {
-  const uint64_t rest = std::max(reader_.stripe_bytes() - kept_, kStripeStep);
+  const uint64_t rest = std::max(reader_.stripe_bytes() - kept_, kKeptStep);
   return std::max(kLeastAhead, std::min(ahead_ / rest, reader_.count() / 4));
 }
 
@@ -136,11 +159,16 @@ uint64_t Passes::KeptBy(const ppc_memory& memory) const {
   for (const Stripe& stripe : reader_.stripes()) used += IsUsed(stripe) ? 1 : 0;
   const uint64_t stripe = reader_.stripe_bytes();
   const uint64_t behind = kBehindStripes + 1;
-  const uint64_t window = std::max(ahead_, kLeastAhead * stripe) + behind * stripe;
   const uint64_t room = Room(memory);
-  const uint64_t left = room - std::min(room, window);
-  const uint64_t kept = used > behind ? left / (used - behind) : 0;
-  return std::min(kept / kKeptStep * kKeptStep, stripe - kStripeStep);
+  // So many stripes and bytes lie there whole.
+  const auto kept_beside = [&](uint64_t whole, uint64_t bytes) {
+    const uint64_t taken = whole * stripe + bytes;
+    return used > whole && room > taken ? (room - taken) / (used - whole) : 0;
+  };
+  const uint64_t kept =
+      std::min(kept_beside(behind + kLeastAhead, 0),
+               std::max(kept_beside(behind, ahead_), kept_beside(behind + reader_.count() / 4, 0)));
+  return std::min(kept / kKeptStep * kKeptStep, stripe - kKeptStep);
 }
 
 // The kernel's counts of the cache lag: less is kept once three looks say so, more once all looks

@@ -6,12 +6,14 @@
 // end of a pass, and dropped behind it.  Each stripe has both, so that positions show all along and
 // the disk is busy all along.
 //
-// A pass is measured without us first.  Passes that gain nothing end it, until the memory changes;
-// where there is less room than when the pass was measured, one is measured again.
+// A pass is measured without us first, as far as it takes to see that it misses much.  Passes that
+// gain nothing end it, until the memory changes; where there is less room than when the pass was
+// measured, one is measured again.  So it is where nearly all fits, after some passes: what is
+// never read takes room in our count, and the kernel alone may come to miss nothing.
 //
-//   watching --- a whole pass that missed much ---> on --- two passes no faster ---> off
-//       ^                                            |                                |
-//       `------------- less room than then ----------+------- the limit changes ------'
+//   watching ------- a pass that misses much -------> on --- two passes no faster ---> off
+//       ^                                             |                                 |
+//       `----- less room than then, or a trial -------+-------- the limit changes ------'
 //
 // Owns what is kept, and what it has asked for; called from the policy's one thread.
 #ifndef POLICIES_MAIO_PASSES_PASSES_H_
@@ -63,6 +65,7 @@ class Passes {
     uint64_t tries = 0;
   };
 
+  void Watched(const Pass& pass, bool has_ended);
   void Ended(const Pass& pass);
   void Begin();
   void End(State state, const char* why);
@@ -80,17 +83,19 @@ class Passes {
   PassReader reader_;
   State state_ = State::kWatching;
   const char* why_ = "no pass has been seen";
-  uint64_t native_ns_ = 0;      // a pass without us
-  uint64_t native_missed_ = 0;  // bytes
-  uint64_t limit_ = 0;          // when it was begun or ended
-  uint64_t begun_room_ = 0;     // when it was begun
-  bool has_gained_ = false;     // a pass was faster since a pass was measured last
-  uint64_t pass_ns_ = 0;        // the last
-  uint64_t passes_ = 0;         // since it is on
-  int slow_ = 0;                // in a row
-  uint64_t kept_ = 0;           // of each stripe
-  uint64_t least_kept_ = 0;     // that memory has allowed in this pass
-  int less_ = 0;                // looks in a row that allowed less
+  uint64_t native_ns_ = 0;         // a pass without us
+  uint64_t native_missed_ = 0;     // bytes
+  uint64_t watched_missed_ = 0;    // in the pass before, without us; of a trial all
+  uint64_t trial_ = kTrialPasses;  // passes until the next
+  uint64_t limit_ = 0;             // when it was begun or ended
+  uint64_t begun_room_ = 0;        // when it was begun
+  bool has_gained_ = false;        // a pass was faster since a pass was measured last
+  uint64_t pass_ns_ = 0;           // the last
+  uint64_t passes_ = 0;            // since it is on
+  int slow_ = 0;                   // in a row
+  uint64_t kept_ = 0;              // of each stripe
+  uint64_t least_kept_ = 0;        // that memory has allowed in this pass
+  int less_ = 0;                   // looks in a row that allowed less
   uint64_t looked_ns_ = 0;
   uint64_t ahead_ = 0;  // bytes
   uint64_t back_ = 0;   // what lay behind the reader at the beginning: dropped down to this turn

@@ -38,7 +38,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
   if (!index) return std::nullopt;
   const uint64_t at = *index;
   if (last_ns_ == 0) {
-    turn_ = at;
+    turn_ = begin_turn_ = at;
     last_ns_ = begin_ns_ = access.now_ns;
   }
   if (access.now_ns > last_ns_) {
@@ -58,6 +58,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
     if (turn_ / n != (turn_ + ahead) / n) ended = EndPass(at, last_ns_);
     turn_ += ahead;
     turn = turn_;
+    if (ended) begin_turn_ = turn;
   }
   Stripe& stripe = stripes_[at];
   stripe.seen = turn + 1;
@@ -68,16 +69,28 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
   return ended;
 }
 
+bool PassReader::IsInOrder() const {
+  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && longest_rest_ns_ < kPassRestNs;
+}
+
+std::optional<Pass> PassReader::Expected() const {
+  const uint64_t passed = turn_ - begin_turn_;
+  if (missed_ < bytes_ / kThrashShare || passed == 0 || !IsInOrder())
+    return std::nullopt;  // the first one begins with the first miss that is told
+  const double whole = static_cast<double>(count()) / static_cast<double>(passed);
+  return Pass{.ns = static_cast<uint64_t>(static_cast<double>(last_ns_ - begin_ns_) * whole),
+              .missed = static_cast<uint64_t>(static_cast<double>(missed_) * whole),
+              .is_whole = true};
+}
+
 // A place that is passed without a word moves the end of the pass: its time is right where the next
 // one ends at the same place.
 Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
   const uint64_t moved = std::max(place, begin_) - std::min(place, begin_);
-  const bool is_in_order = moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4;
   const Pass pass{.ns = now_ns - begin_ns_,
                   .missed = missed_,
                   .kept_missed = kept_missed_,
-                  .is_whole = is_begin_known_ && moved <= Stray() && is_in_order &&
-                              longest_rest_ns_ < kPassRestNs};
+                  .is_whole = is_begin_known_ && moved <= Stray() && IsInOrder()};
   is_begin_known_ = true;
   begin_ = place;
   begin_ns_ = now_ns;

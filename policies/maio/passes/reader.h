@@ -48,6 +48,9 @@ class PassReader {
   };
   // The pass that this access has ended, if it has.
   std::optional<Pass> Observe(const Access& access);
+  // What a pass would be that goes on as the present one has gone so far; nothing before a quarter
+  // of the model was missed in it.
+  std::optional<Pass> Expected() const;
 
   // Stripes that the reader has begun since the first of the first pass; its place is turn() %
   // count.
@@ -71,6 +74,7 @@ class PassReader {
   uint64_t Stray() const { return std::max<uint64_t>(2, count() / 8); }
   std::optional<uint64_t> IndexOf(uint64_t file, uint64_t offset) const;
   Pass EndPass(uint64_t place, uint64_t now_ns);
+  bool IsInOrder() const;
 
   std::vector<Stripe> stripes_;
   std::unordered_map<uint64_t, Place> files_;  // by number
@@ -82,6 +86,7 @@ class PassReader {
   // Of this pass.
   bool is_begin_known_ = false;
   uint64_t begin_ = 0;  // stripe
+  uint64_t begin_turn_ = 0;
   uint64_t begin_ns_ = 0;
   uint64_t longest_rest_ns_ = 0;
   uint64_t moves_ = 0;

@@ -236,8 +236,7 @@ bool Recorder::HasBeginnings() const {
     }
   }
   for (size_t i = 0; i < files_.size(); i++) {
-    bool has_table = files_[i].kind == FileKind::kSafetensors || files_[i].kind == FileKind::kGguf;
-    if (has_table && touched[i] && !begun[i]) return false;
+    if (HasContents(files_[i].kind) && touched[i] && !begun[i]) return false;
   }
   return true;
 }

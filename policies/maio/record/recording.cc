@@ -58,9 +58,8 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
 // has read on from there.  Else what is cached of the table, which ends long before kMostTable.
 uint64_t Recording::UnseenPages(const miss_io& event, const TemplateFile& file) const {
   constexpr uint64_t kMostTable = (4 << 20) / kPage;
-  const bool has_table = file.kind == FileKind::kSafetensors || file.kind == FileKind::kGguf;
   const uint64_t before = event.offset / kPage;
-  if (!has_table || before == 0 || run_->context->resident == nullptr) return 0;
+  if (!HasContents(file.kind) || before == 0 || run_->context->resident == nullptr) return 0;
   std::vector<uint8_t> cached((before + 7) / 8);
   ppc_residency state = {};
   if (run_->context->resident(run_->context, event.file, 0, before * kPage, &state, cached.data(),

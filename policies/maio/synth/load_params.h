@@ -87,6 +87,17 @@ inline WeightFormat WeightsOf(const std::string& load_format) {
   return is_sharded ? WeightFormat::kRanks : WeightFormat::kUsual;
 }
 
+// What such a loader does is known from elsewhere: it reads through the page cache.
+inline bool ReadsThroughCache(const std::string& load_format, const std::string& program) {
+  if (!load_format.empty())
+    return !LoaderOf(load_format) || load_format == "runai_streamer" || load_format == "tensorizer";
+  // Unless they are told otherwise.
+  for (const char* engine : {"vllm", "sglang", "text-generation"}) {
+    if (program.starts_with(engine)) return true;
+  }
+  return false;
+}
+
 // Why nothing of a model that is read so can be loaded ahead; "" it can.
 inline std::string WhyNotAhead(const std::string& load_format) {
   if (load_format == "dummy") return "load_format dummy reads no weights";

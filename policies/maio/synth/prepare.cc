@@ -28,6 +28,20 @@ bool HasWeights(const Template& t) {
       t.files, [](const TemplateFile& file) { return file.kind != FileKind::kSmall; });
 }
 
+// It was recorded of a loader that reads the model through the page cache.
+bool ListsModel(const Template& t) {
+  uint64_t pages = 0;
+  uint64_t bytes = 0;
+  for (const TemplateFile& file : t.files) {
+    if (file.kind != FileKind::kSmall) bytes += file.size;
+  }
+  for (const TemplateGroup& group : t.groups) {
+    for (const Extent& e : group.extents)
+      pages += t.files[e.file].kind != FileKind::kSmall ? e.pages : 0;
+  }
+  return pages * kPage >= std::max<uint64_t>(std::min(kSeenBytes, bytes / kSeenShare), 1);
+}
+
 // Two names of one file: what the second one lists would be loaded, and waited for, twice.
 void LeaveOutDoubles(const Template& t, std::vector<uint64_t>* numbers) {
   std::set<uint64_t> seen;
@@ -85,11 +99,23 @@ void Preparer::Prepare() {
   if (is_usable && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
   const bool used = is_usable && Use(&t);
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
-  if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
+  if (!used && wanted && config_.prefetch) {
+    waits_ = MustWait(is_known ? &t : nullptr);
+    FollowProvisionally(provisional ? &t : nullptr);
+    if (waits_ && followed_)
+      out_.reason += ", once a process reads the model through the page cache";
+  }
   out_.is_recorded = !used && config_.record != RecordMode::kNever && !spec_.IsReplica();
   if (!used && spec_.IsReplica()) out_.reason += "; the first of the replicas records";
   out_.is_warm = out_.is_recorded && followed_ && (context_->caps & PPC_MISSES_HUGE) != 0 &&
                  IsPartlyThere(context_, followed_->files, numbers_);
+}
+
+// Nothing says that the loader does not read with O_DIRECT.
+bool Preparer::MustWait(const Template* known) const {
+  if (!config_.wait_for_reader || (context_->caps & PPC_MISSES_DIRECT) == 0) return false;
+  const std::string program = spec_.params.is_object() ? TextOf(spec_.params, {"program"}) : "";
+  return !ReadsThroughCache(LoadFormat(), program) && (known == nullptr || !ListsModel(*known));
 }
 
 Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
@@ -101,6 +127,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
     Tables tables;
     tables.nonce = nonce;
     tables.own_bytes = OwnBytes(*followed_);
+    tables.waits = waits_;
     tables.later = {std::move(later_), SmallDirectories(*followed_)};
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
                                                 cookie | 1ull << 49 | nonce,

@@ -52,6 +52,7 @@ class Preparer {
 
  private:
   void FollowProvisionally(Template* known);
+  bool MustWait(const Template* known) const;
   void CompleteFromHeaders(Template* t);
   bool FitsWorkers(Template* t) const;
   bool Use(Template* t);
@@ -82,6 +83,7 @@ class Preparer {
   std::optional<Template> followed_;
   std::vector<uint64_t> numbers_;   // of its files in this run, 0: changed or gone
   std::vector<std::string> later_;  // of them, see Later
+  bool waits_ = false;              // see Tables
   Preparation out_;
 };
 

@@ -99,8 +99,7 @@ std::optional<Template> Preparer::SynthesizeModel() {
 }
 
 bool Preparer::RepairFile(Template* t, uint32_t file) {
-  if (t->files[file].kind != FileKind::kSafetensors && t->files[file].kind != FileKind::kGguf)
-    return false;
+  if (!HasContents(t->files[file].kind)) return false;
   uint32_t workers = 0;
   for (const TemplateGroup& group : t->groups) {
     if (group.id != kCommonGroup) workers = std::max(workers, group.id + 1);

@@ -20,6 +20,30 @@ using Json = nlohmann::json;
 constexpr uint64_t kEndBytes = 64 << 10;
 constexpr uint64_t kMaxTableBytes = 4ull << 20;  // of a table of contents, in a fingerprint
 
+// Enough to tell a format by.
+constexpr size_t kSignatureBytes = 9;
+
+// One of a file_kind.h's formats.  table_end: where the table of contents ends, by the file's
+// beginning; nullptr: only reading it tells.
+struct Parser {
+  FileKind kind;
+  bool (*is_it)(std::span<const uint8_t> head);
+  bool (*read)(ModelSource*, uint64_t max_header_bytes, ModelFile*, std::string* error);
+  uint64_t (*table_end)(std::span<const uint8_t> head);
+};
+constexpr Parser kParsers[] = {
+    {FileKind::kSafetensors, HasSafetensorsHead, ReadSafetensors, SafetensorsTableEnd},
+    {FileKind::kGguf, HasGgufHead, ReadGguf, nullptr},
+};
+static_assert(std::size(kParsers) == kFormats.size());
+
+// nullptr: the beginning of a file of no such format.
+const Parser* ParserOf(std::span<const uint8_t> head) {
+  const auto* const parser =
+      std::ranges::find_if(kParsers, [&](const Parser& one) { return one.is_it(head); });
+  return parser == std::end(kParsers) ? nullptr : parser;
+}
+
 // File names of the "weight_map" of an index, without a document: such indexes have 100,000 lines.
 class IndexHandler : public nlohmann::json_sax<Json> {
  public:
@@ -182,12 +206,16 @@ void ReadShape(ModelSource* source, const std::string& path, ModelShape* out) {
 bool ReadTable(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,
                std::string* error) {
   // Below links a file may have any name.
-  uint8_t magic[4] = {};
-  bool is_gguf =
-      source->Read(file->info.path, 0, magic, 4) == 4 && std::memcmp(magic, "GGUF", 4) == 0;
-  if (is_gguf || file->info.path.ends_with(".gguf"))
-    return ReadGguf(source, max_header_bytes, file, error);
-  return ReadSafetensors(source, max_header_bytes, file, error);
+  std::array<uint8_t, kSignatureBytes> head{};
+  const int64_t n = source->Read(file->info.path, 0, head.data(), head.size());
+  const Parser* parser =
+      ParserOf(std::span(head).first(static_cast<size_t>(std::max<int64_t>(n, 0))));
+  if (parser == nullptr) {
+    const FileKind named = KindOfPath(file->info.path);
+    parser = std::ranges::find(kParsers, HasContents(named) ? named : FileKind::kSafetensors,
+                               &Parser::kind);
+  }
+  return parser->read(source, max_header_bytes, file, error);
 }
 
 void ReadTablesAhead(ModelSource* source, std::span<const ModelSource::Info> files) {
@@ -195,13 +223,13 @@ void ReadTablesAhead(ModelSource* source, std::span<const ModelSource::Info> fil
     std::array<uint8_t, kEndBytes> buffer;
     const std::string& path = files[i].path;
     if (source->Read(path, 0, buffer.data(), buffer.size()) < 12) return;
-    uint64_t table = 0;  // a safetensors file's
-    for (int b = 7; b >= 0; b--) table = table << 8 | buffer[static_cast<size_t>(b)];
-    const bool is_safetensors =
-        buffer[8] == '{' && table <= std::min(kMaxTableBytes, files[i].size);
-    const uint64_t end = is_safetensors ? 8 + table : files[i].size;
+    const Parser* parser = ParserOf(buffer);
+    const bool is_told = parser != nullptr && parser->table_end != nullptr;
+    const uint64_t end = is_told
+                             ? std::min({parser->table_end(buffer), files[i].size, kMaxTableBytes})
+                             : files[i].size;
     // Of other files the end, which the fingerprint has.
-    uint64_t at = is_safetensors ? kEndBytes : std::max(kEndBytes, end - std::min(end, kEndBytes));
+    uint64_t at = is_told ? kEndBytes : std::max(kEndBytes, end - std::min(end, kEndBytes));
     for (; at < end; at += kEndBytes) {
       if (source->Read(path, at, buffer.data(), buffer.size()) <= 0) return;
     }
@@ -214,24 +242,18 @@ Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64
   int64_t n = source->Read(path, 0, head.data(), head.size());
   if (n < 0) return {};
   head.resize(static_cast<size_t>(n));
-  bool is_safetensors =
-      head.size() > 8 && head[8] == '{' && std::memcmp(head.data() + 4, "\0\0\0\0", 4) == 0;
-  bool is_gguf = head.size() > 4 && std::memcmp(head.data(), "GGUF", 4) == 0;
+  const Parser* parser = ParserOf(head);
   if (kind != nullptr && *kind == FileKind::kOther) {
     // A blob of a hub cache has no telling name: a large tokenizer is JSON.
     const bool is_json = !head.empty() && head[0] == '{' && size <= kMaxTextBytes;
-    *kind = is_safetensors ? FileKind::kSafetensors
-            : is_gguf      ? FileKind::kGguf
-            : is_json      ? FileKind::kSmall
-                           : FileKind::kOther;
+    const FileKind untabled = is_json ? FileKind::kSmall : FileKind::kOther;
+    *kind = parser != nullptr ? parser->kind : untabled;
   }
   std::vector<uint8_t> rest;
   uint64_t from = head.size();
   uint64_t bytes = 0;
-  if (is_safetensors) {
-    uint64_t table = 8;
-    for (int i = 0; i < 4; i++) table += uint64_t{head[i]} << (8 * i);
-    table = std::min({table, size, kMaxTableBytes});
+  if (parser != nullptr && parser->table_end != nullptr) {
+    const uint64_t table = std::min({parser->table_end(head), size, kMaxTableBytes});
     if (table < head.size()) head.resize(static_cast<size_t>(table));
     bytes = table - head.size();
   } else if (size > from) {

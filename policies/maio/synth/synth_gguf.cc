@@ -102,6 +102,10 @@ class Cursor {
 
 }  // namespace
 
+bool HasGgufHead(std::span<const uint8_t> head) {
+  return head.size() >= 4 && std::memcmp(head.data(), "GGUF", 4) == 0;
+}
+
 bool ReadGguf(ModelSource* source, uint64_t max_header_bytes, ModelFile* file, std::string* error) {
   const std::string& path = file->info.path;
   auto fail = [&](const std::string& why) {

@@ -5,6 +5,7 @@
 #define POLICIES_MAIO_SYNTH_SYNTH_HEADER_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ struct ModelFile {
 bool ReadSafetensors(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,
                      std::string* error);
 bool ReadGguf(ModelSource* source, uint64_t max_header_bytes, ModelFile* file, std::string* error);
+// Whether a file that begins like this is one, whatever its name.
+bool HasSafetensorsHead(std::span<const uint8_t> head);
+bool HasGgufHead(std::span<const uint8_t> head);
+// The end of the table of contents of a safetensors file that begins like this.
+uint64_t SafetensorsTableEnd(std::span<const uint8_t> head);
 
 // A name out of a file, fit for one line of text.
 std::string Shown(const std::string& name);

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "policies/maio/template/file_kind.h"
+
 namespace ppc::maio {
 
 using Names = std::vector<std::string>;
@@ -42,14 +44,8 @@ inline bool Has(const Names& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-inline bool IsTabled(const std::string& name) {
-  return EndsWithAny(name, {".safetensors", ".gguf"});
-}
-inline bool IsSafetensors(const std::string& name) { return name.ends_with(".safetensors"); }
+inline bool IsSafetensors(std::string_view name) { return name.ends_with(".safetensors"); }
 inline bool IsOnnx(const std::string& name) { return name.ends_with(".onnx"); }
-inline bool IsPlain(const std::string& name) {
-  return EndsWithAny(name, {".bin", ".pt", ".pth", ".tensors", ".onnx"});
-}
 inline bool IsIndex(const std::string& name) {
   return EndsWithAny(name, {".safetensors.index.json", ".bin.index.json"});
 }

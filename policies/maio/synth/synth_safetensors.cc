@@ -3,6 +3,7 @@
 // The header of a safetensors file.  Parsed event by event: no document is
 // built, and what does not belong ends the parse where it stands.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -174,6 +175,16 @@ bool CheckTensors(ModelFile* file, std::string* error) {
     before = &tensor;
   }
   return true;
+}
+
+bool HasSafetensorsHead(std::span<const uint8_t> head) {
+  return head.size() > 8 && head[8] == '{' && std::memcmp(head.data() + 4, "\0\0\0\0", 4) == 0;
+}
+
+uint64_t SafetensorsTableEnd(std::span<const uint8_t> head) {
+  uint64_t length = 0;
+  for (size_t i = 4; i-- > 0;) length = length << 8 | head[i];
+  return 8 + length;
 }
 
 bool ReadSafetensors(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,

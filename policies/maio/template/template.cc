@@ -80,9 +80,10 @@ bool IsLibrary(const std::string& path) {
 }
 
 FileKind KindOfPath(const std::string& path, uint64_t size) {
-  if (EndsWith(path, ".safetensors")) return FileKind::kSafetensors;
-  if (EndsWith(path, ".gguf")) return FileKind::kGguf;
-  // However large: whoever maps it keeps it.
+  for (const Format& format : kFormats) {
+    if (path.ends_with(format.suffix)) return format.kind;
+  }
+  // However large: its pages are used as long as it is mapped.
   if (IsLibrary(path)) return FileKind::kSmall;
   if (size > kMaxTextBytes) return FileKind::kOther;
   for (const char* suffix :

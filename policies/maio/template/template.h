@@ -26,6 +26,7 @@
 
 #include "policies/maio/base/names.h"
 #include "policies/maio/template/extent_list.h"
+#include "policies/maio/template/file_kind.h"
 
 namespace ppc::maio {
 
@@ -59,15 +60,6 @@ enum TemplateFlag : uint32_t {
 
 // Templates with one of these are followed while the start is recorded anew.
 inline constexpr uint32_t kProvisional = kSynthetic | kWarmSuspect | kPartial | kRerecord;
-
-enum class FileKind : uint8_t {
-  kOther = 0,
-  kSafetensors = 1,
-  kGguf = 2,
-  kSmall = 3,  // configuration, tokenizer, index: kept until ready
-};
-
-const char* KindName(FileKind kind);
 
 struct TemplateFile {
   std::string path;  // relative to the mount
@@ -121,13 +113,6 @@ uint64_t OwnBytes(const Template& t);
 
 // Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
 bool ValidPath(const std::string& path);
-// Larger files with a name as of configuration are no configuration.
-inline constexpr uint64_t kMaxTextBytes = 256ull << 20;
-// By the name; size 0: not known.
-FileKind KindOfPath(const std::string& path, uint64_t size = 0);
-// A shared library, by its name.
-bool IsLibrary(const std::string& path);
-
 // Empty when the template can be encoded and used, else what is wrong with it.
 std::string Check(const Template& t);
 

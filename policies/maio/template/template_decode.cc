@@ -79,9 +79,7 @@ bool ReadFiles(ByteReader r, Template* t) {
     file.size = r.Varint();
     previous_mtime += static_cast<uint64_t>(r.Signed());
     file.mtime_ns = static_cast<int64_t>(previous_mtime);
-    uint8_t kind = r.Fixed<uint8_t>();
-    file.kind = kind <= static_cast<uint8_t>(FileKind::kSmall) ? static_cast<FileKind>(kind)
-                                                               : FileKind::kOther;
+    file.kind = KnownKind(r.Fixed<uint8_t>());
     r.Raw(file.fingerprint.data(), file.fingerprint.size());
     if (!r.ok()) return false;
     previous = file.path;

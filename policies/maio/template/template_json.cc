@@ -52,19 +52,6 @@ Json GroupJson(const Template& t, const TemplateGroup& group, bool extents) {
 
 }  // namespace
 
-const char* KindName(FileKind kind) {
-  switch (kind) {
-    case FileKind::kSafetensors:
-      return "safetensors";
-    case FileKind::kGguf:
-      return "gguf";
-    case FileKind::kSmall:
-      return "small";
-    default:
-      return "other";
-  }
-}
-
 std::string ToJson(const Template& t, bool extents) {
   Json json;
   json["service_id"] = t.service_id;

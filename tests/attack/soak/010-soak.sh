@@ -4,7 +4,6 @@
 # killed and paused, ppcd is killed, files are replaced, the directory's policy and its file system go and come back.
 # After each round a load has the right bytes, and descriptors, tasks, BPF objects, memory, groups and the page cache
 # are what they were.  PPC_SOAK_SEED and the number of a round give its operations; PPC_SOAK_STATE keeps that number.
-# shellcheck source=tests/e2e/maio.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../e2e/maio.sh"
 SEED=${PPC_SOAK_SEED:-1} MINUTES=${PPC_SOAK_MINUTES:-5} STATE=${PPC_SOAK_STATE:-$WORK/round}
 OPERATIONS=12

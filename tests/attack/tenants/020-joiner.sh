@@ -4,9 +4,7 @@
 # the end to the beginning: as another user, and as root in a container, each in a memory group of its own.  It is a
 # stranger: it moves no position and is in no template, also where pages that were passed are dropped.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-start_daemon
-serve
-register "$MNT" maio '{"at_ready": "keep"}'
+start_with maio '{"at_ready": "keep"}'
 VICTIM=$MNT
 # backwards: reads the files on its descriptors 10 and up, again and again until it is killed.
 cat >"$WORK/backwards.py" <<'END'

@@ -30,9 +30,7 @@ serve_nothing() {
   within 10 test -e "$WORK/hung/nbd" || fail "nbdfuse does not start"
   kill -STOP "$SERVER"
 }
-start_daemon
-serve
-register "$MNT" maio '{"at_ready": "keep"}'
+start_with maio '{"at_ready": "keep"}'
 VICTIM=$MNT
 SMALL=$(find "$MNT/" -name '*.safetensors' | sort | tail -n 1)
 # map HOW: they have all of the last file mapped when this returns.

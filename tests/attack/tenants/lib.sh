@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the attacks of one tenant on another: a victim whose start is recorded, in a memory group of its own, and
 # what a start of it costs alone and beside the attack.  Counts are compared, never times; those are printed.
-# shellcheck source=tests/e2e/maio.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../e2e/maio.sh"
 # shellcheck disable=SC2034  # for the attacks
 NOBODY=65534

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,8 @@
 #include <utility>
 
 #include "daemon/backend/cgroup_loaders.h"
+#include "tests/unit/eventually.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -141,15 +142,9 @@ TEST_F(CgroupLoaderTest, AProcessThatDoesNotAnswerIsWaitedForOnce) {
   const pid_t child = Child();
   ASSERT_NO_FATAL_FAILURE(Stop(child));
   EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
-  // A thread that waits gives up its CPU.
-  const auto waits = [] {
-    rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nvcsw;
-  };
-  const long before = waits();
+  const long before = WaitsOfThisThread();
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
-  EXPECT_LT(waits() - before, 100);
+  EXPECT_LT(WaitsOfThisThread() - before, 100);
   ASSERT_EQ(kill(child, SIGCONT), 0);
   while (Load(loader.get()) == CgroupLoader::kNoAnswer) std::this_thread::yield();
   EXPECT_EQ(Load(loader.get()), ENOTTY);
@@ -218,7 +213,7 @@ TEST_F(CgroupLoaderTest, ACgroupThatGoesOrIsNoneIsAnError) {
   EXPECT_EQ(Load(loader.get()), ECHILD);
   const auto none = CgroupLoader::Open(group_.Get(), device_.Get());
   ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().message.find("join the cgroup"), std::string::npos);
+  EXPECT_TRUE(Has(none.error().message, "join the cgroup"));
 }
 
 TEST_F(CgroupLoaderTest, AHandleLoadsInItsCgroupUntilItIsClosed) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <string>
 
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -23,7 +24,7 @@ TEST(BackendKind, IsReadByItsName) {
   }
   const Result<BackendKind> unknown = ParseBackendKind("ebpf");
   EXPECT_EQ(unknown.error().code, EINVAL);
-  EXPECT_NE(unknown.error().message.find("'ebpf'; use auto, kmod"), std::string::npos);
+  EXPECT_TRUE(Has(unknown.error().message, "'ebpf'; use auto, kmod"));
 }
 
 class FactoryTest : public testing::Test {
@@ -39,7 +40,7 @@ TEST_F(FactoryTest, TheModuleNeedsItsMount) {
   tree_.Write("/sys/fs/ppc/0/dev", "999:1\n");
   const Error error = Refusal(BackendKind::kKmod, tree_.Root());
   EXPECT_EQ(error.code, ENODEV);
-  EXPECT_NE(error.message.find("mount -t ppc"), std::string::npos) << error.message;
+  EXPECT_TRUE(Has(error.message, "mount -t ppc"));
 }
 
 TEST_F(FactoryTest, AMountIsForTheModule) {
@@ -47,12 +48,11 @@ TEST_F(FactoryTest, AMountIsForTheModule) {
   ASSERT_EQ(stat(tree_.Root().c_str(), &st), 0);
   tree_.Write("/sys/fs/ppc/9999/dev",
               std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "\n");
-  EXPECT_NE(Refusal(BackendKind::kAuto, tree_.Root()).message.find("/dev/ppc9999"),
-            std::string::npos);
+  EXPECT_TRUE(Has(Refusal(BackendKind::kAuto, tree_.Root()).message, "/dev/ppc9999"));
   for (const BackendKind kind : {BackendKind::kObserver, BackendKind::kPoll}) {
     const Error error = Refusal(kind, tree_.Root());
     EXPECT_EQ(error.code, EINVAL);
-    EXPECT_NE(error.message.find("--backend kmod"), std::string::npos) << error.message;
+    EXPECT_TRUE(Has(error.message, "--backend kmod"));
   }
 }
 
@@ -64,11 +64,8 @@ TEST_F(FactoryTest, OnlyTheMountThatWasRegistered) {
               std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "\n");
   const Error other = Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9998");
   EXPECT_EQ(other.code, ENODEV);
-  EXPECT_NE(other.message.find("is /dev/ppc9999 now; it was registered as /dev/ppc9998"),
-            std::string::npos)
-      << other.message;
-  EXPECT_NE(Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9999").message.find("open"),
-            std::string::npos)
+  EXPECT_TRUE(Has(other.message, "is /dev/ppc9999 now; it was registered as /dev/ppc9998"));
+  EXPECT_TRUE(Has(Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9999").message, "open"))
       << "it is this one, whose device is not there";
   tree_.Write("/sys/fs/ppc/9999/dev", "999:1\n");
   EXPECT_EQ(Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9999").code, ENODEV)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/unit/backend/observer_shared_fixture.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
@@ -50,8 +51,7 @@ TEST_F(ObserverBelowTest, TheInnermostWinsWhicheverIsRegisteredFirst) {
   for (const bool outer_first : {true, false}) {
     auto first = Register(outer_first ? outer_ : inner_);
     const uint32_t first_number = last_;
-    const Result<FileInfo> listed = first->Lookup(outer_first ? "inner/model" : "model");
-    ASSERT_TRUE(listed);
+    const FileInfo listed = Value(first->Lookup(outer_first ? "inner/model" : "model"));
     auto second = Register(outer_first ? inner_ : outer_);
     ObserverBackend* const outer = outer_first ? first.get() : second.get();
     ObserverBackend* const inner = outer_first ? second.get() : first.get();
@@ -59,7 +59,7 @@ TEST_F(ObserverBelowTest, TheInnermostWinsWhicheverIsRegisteredFirst) {
     ExpectTold(outer_, outer, inner);
     // What the outer one does when it has noticed changes nothing.  Registered second it knew.
     EXPECT_TRUE(!outer_first ||
-                Eventually([&] { return !outer->Resolve(listed->file, nullptr).ok(); }));
+                Eventually([&] { return !outer->Resolve(listed.file, nullptr).ok(); }));
     ExpectTold(inner_, inner, outer);
     ExpectTold(outer_, outer, inner);
     second.reset();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,17 @@
 #include <vector>
 
 #include "tests/unit/backend/observer_fixture.h"
+#include "tests/unit/has.h"
+
+namespace {
+int opened_by_number = 0;  // calls of this process
+}
+
+// In place of the C library's.
+extern "C" int open_by_handle_at(int mount, file_handle* handle, int flags) {
+  ++opened_by_number;
+  return static_cast<int>(syscall(SYS_open_by_handle_at, mount, handle, flags));
+}
 
 namespace ppc {
 namespace {
@@ -21,10 +33,10 @@ namespace {
 constexpr int kFiles = 64;
 constexpr uint64_t kFileBytes = 48 << 10;
 
-class ObserverDiscoveredTest : public ObserverTest {
+class ObserverDiscoveredTest : public ClosedObserverTest {
  protected:
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(ObserverTest::SetUp());
+    ASSERT_NO_FATAL_FAILURE(ClosedObserverTest::SetUp());
     struct statfs fs {};
     ASSERT_EQ(statfs(".", &fs), 0);
     constexpr long kExt4 = 0xef53;
@@ -86,10 +98,43 @@ TEST_F(ObserverDiscoveredTest, AFileIsDiscoveredWithItsFirstMiss) {
   // It is listed now: positions are told, too.
   EXPECT_EQ(Read(Name(50), &missed), number);
   EXPECT_EQ(missed, 0u);
-  const Result<FileInfo> found = backend_->Lookup(Name(50));
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->file, number);
-  EXPECT_EQ(found->size, kFileBytes);
+  const FileInfo found = Value(backend_->Lookup(Name(50)));
+  EXPECT_EQ(found.file, number);
+  EXPECT_EQ(found.size, kFileBytes);
+}
+
+// A look-up by number for each of very many files would be too slow.
+TEST_F(ObserverDiscoveredTest, FewFilesOpenedByNumberNameAllOfTheirDirectory) {
+  std::filesystem::create_directory(Path("folder"));
+  std::set<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "folder/file-" + std::to_string(i);
+    Small(name);
+    expected.insert(name);
+  }
+  InChild([&] {
+    for (const std::string& name : expected) ReadAll(name, kFileBytes);
+  });
+  std::set<uint64_t> numbers;
+  for (const Event& event : Events()) numbers.insert(event.file);
+  ASSERT_EQ(numbers.size(), expected.size());
+  opened_by_number = 0;
+  std::set<std::string> found;
+  for (const uint64_t number : numbers) found.insert(PathOf(number));
+  EXPECT_EQ(found, expected);
+  EXPECT_LE(opened_by_number, 4) << "the first, and any that share a place";
+}
+
+TEST_F(ObserverDiscoveredTest, AFileInARenamedDirectoryIsFoundAgain) {
+  std::filesystem::create_directory(Path("folder"));
+  Small("folder/one");
+  Small("folder/two");
+  const uint64_t one = Read("folder/one");
+  ASSERT_EQ(PathOf(one), "folder/one");
+  std::filesystem::rename(Path("folder"), Path("renamed"));
+  const uint64_t two = Read("renamed/two");
+  EXPECT_EQ(PathOf(two), "renamed/two");
+  EXPECT_EQ(PathOf(one), "renamed/one");
 }
 
 TEST_F(ObserverDiscoveredTest, WhatIsLoadedByItsNumberIsSeenWhenItIsRead) {
@@ -100,18 +145,16 @@ TEST_F(ObserverDiscoveredTest, WhatIsLoadedByItsNumberIsSeenWhenItIsRead) {
     Drop(Name(i));
   }
   // The kernel's list has eight: this one is not on it any more.
-  const Result<LoadResult> loaded =
-      backend_->Load({.file = numbers[0], .offset = 0, .length = kFileBytes, .is_small = true});
-  ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->loaded, kFileBytes);
+  const LoadResult loaded = Value(
+      backend_->Load({.file = numbers[0], .offset = 0, .length = kFileBytes, .is_small = true}));
+  EXPECT_EQ(loaded.loaded, kFileBytes);
   EXPECT_EQ(Cached(Name(20)), kFileBytes);
   uint64_t missed = 0;
   EXPECT_EQ(Read(Name(20), &missed), numbers[0]);
   EXPECT_EQ(missed, 0u);
-  const Result<EvictResult> gone =
-      backend_->Evict({.file = numbers[0], .offset = 0, .length = kFileBytes, .unmap = true});
-  ASSERT_TRUE(gone);
-  EXPECT_EQ(gone->dropped, kFileBytes);
+  const EvictResult gone = Value(
+      backend_->Evict({.file = numbers[0], .offset = 0, .length = kFileBytes, .unmap = true}));
+  EXPECT_EQ(gone.dropped, kFileBytes);
   EXPECT_EQ(Cached(Name(20)), 0u);
   // And discovered again it is the same file.
   EXPECT_EQ(Read(Name(30)), numbers[10]);
@@ -140,10 +183,7 @@ TEST_F(ObserverDiscoveredTest, AFileThatIsGoneIsStale) {
   const uint64_t number = Read(Name(50));
   ASSERT_EQ(PathOf(number), Name(50));
   ASSERT_EQ(unlink(Path(Name(50)).c_str()), 0);
-  const Result<LoadResult> loaded =
-      backend_->Load({.file = number, .offset = 0, .length = kFileBytes});
-  ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().code, ESTALE);
+  ExpectError(backend_->Load({.file = number, .offset = 0, .length = kFileBytes}), ESTALE);
   EXPECT_EQ(backend_->Resolve(number, nullptr).error().code, ESTALE);
   // Its inode's number may be used again.
   Small("another");

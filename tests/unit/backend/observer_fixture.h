@@ -21,6 +21,7 @@
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/observer_backend.h"
 #include "daemon/base/clock.h"
+#include "tests/unit/child.h"
 
 namespace ppc {
 
@@ -41,7 +42,42 @@ class BuildTreeTest : public testing::Test {
   std::string dir_;
 };
 
-class ObserverTest : public BuildTreeTest {
+// A process beside the test, which says when it is ready and goes on when it is told.
+class Companion {
+ public:
+  explicit Companion(const std::function<void(Companion&)>& work) {
+    EXPECT_EQ(pipe(ready_), 0);
+    EXPECT_EQ(pipe(go_), 0);
+    pid = StartChild([&] { work(*this); });
+    Await();
+  }
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+  ~Companion() {
+    for (const int fd : {ready_[0], ready_[1], go_[0], go_[1]}) close(fd);
+  }
+  // For itself.
+  void Wait(char word = 'y') {
+    (void)!write(ready_[1], &word, 1);
+    (void)!read(go_[0], &word, 1);
+  }
+  // For the test.
+  void Await() { EXPECT_EQ(read(ready_[0], &said, 1), 1); }
+  void Go() { EXPECT_EQ(write(go_[1], "x", 1), 1); }
+  void End() {
+    Go();
+    EXPECT_EQ(EndOf(pid), 0);
+  }
+  pid_t pid = -1;
+  char said = 0;
+
+ private:
+  int ready_[2];
+  int go_[2];
+};
+
+// An observer that is not open yet.
+class ClosedObserverTest : public BuildTreeTest {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(BuildTreeTest::SetUp());
@@ -58,6 +94,19 @@ class ObserverTest : public BuildTreeTest {
     return opened.ok();
   }
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+  // Instead of "model" there is "again", with its inode; false where the file system uses no
+  // inode's number again.
+  bool UseInodeAgain(uint64_t bytes) const {
+    struct stat was {};
+    struct stat is {};
+    EXPECT_EQ(stat(Path("model").c_str(), &was), 0);
+    for (int i = 0; i < 50 && is.st_ino != was.st_ino; ++i) {
+      EXPECT_EQ(unlink(Path(i == 0 ? "model" : "again").c_str()), 0);
+      Write("again", bytes);
+      EXPECT_EQ(stat(Path("again").c_str(), &is), 0);
+    }
+    return is.st_ino == was.st_ino;
+  }
   void Write(const std::string& name, uint64_t bytes) const {
     const UniqueFd fd(open(Path(name).c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644));
     std::vector<char> block(kMiB);
@@ -78,19 +127,7 @@ class ObserverTest : public BuildTreeTest {
     return bytes ? *bytes : ~0ull;
   }
   // In another process, whose accesses are not ours.
-  pid_t Fork(const std::function<void()>& work) const {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      work();
-      _exit(0);
-    }
-    return pid;
-  }
-  void InChild(const std::function<void()>& work) const {
-    int status = 0;
-    waitpid(Fork(work), &status, 0);
-    EXPECT_EQ(status, 0);
-  }
+  void InChild(const std::function<void()>& work) const { EXPECT_EQ(EndOf(StartChild(work)), 0); }
   void ReadAll(const std::string& name, size_t piece) const {
     const int fd = open(Path(name).c_str(), O_RDONLY);
     std::vector<char> buffer(piece);
@@ -137,6 +174,14 @@ class ObserverTest : public BuildTreeTest {
 
   std::string why_not_;
   std::unique_ptr<ObserverBackend> backend_;
+};
+
+class ObserverTest : public ClosedObserverTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ClosedObserverTest::SetUp());
+    if (!Open()) GTEST_SKIP() << why_not_;
+  }
 };
 
 inline bool IsMissEvent(const Event& event) { return IsMiss(event.kind); }

@@ -17,6 +17,8 @@
 #include "daemon/backend/observer/program_set.h"
 #include "daemon/base/clock.h"
 #include "tests/unit/backend/observer_shared_fixture.h"
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
@@ -79,32 +81,28 @@ TEST_F(ObserverSharedTest, AFileThatAppearedUnwatchedIsFoundByTheNextWatch) {
 
 TEST_F(ObserverSharedTest, ADeadRunnerLeavesNothing) {
   const std::string one = Make("one");
-  const Result<uint32_t> number = set_->AddDirectory();
-  ASSERT_TRUE(number);
+  const uint32_t number = Value(set_->AddDirectory());
   int ready[2];
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
-  const pid_t runner = fork();
-  if (runner == 0) {
+  const pid_t runner = StartChild([&] {
     const Attacher here(set_.get());
-    const auto backend = Observe(one, *number);
+    const auto backend = Observe(one, number);
     (void)backend->Attach({.trace = true});
     (void)!write(ready[1], "x", 1);
     pause();
-    _exit(0);
-  }
+  });
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  kill(runner, SIGKILL);
-  waitpid(runner, nullptr, 0);
-  set_->Silence(*number);
+  KillAndReap(runner);
+  set_->Silence(number);
   // What it listed is not taken for what the next one lists: the same file, other numbers.
   const Attacher here(set_.get());
-  const auto next = Observe(one, *number);
+  const auto next = Observe(one, number);
   EXPECT_EQ(MissesByNow(next.get()), 0u);
   Watch(next.get());
   ReadCold(one);
   EXPECT_EQ(Misses(next.get()), 1u << 20);
-  set_->RemoveDirectory(*number);
+  set_->RemoveDirectory(number);
   EXPECT_TRUE(set_->IsEmpty());
   for (const int fd : ready) close(fd);
 }
@@ -153,14 +151,13 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
   const uint32_t number = *set_->AddDirectory();
   const auto backend = Observe(dir, number, {.listed = 16, .in_kernel = 32});
   ASSERT_TRUE(backend->Attach({}));
-  const Result<ObserverFds> fds = set_->Share(number);
-  ASSERT_TRUE(fds);
+  const ObserverFds fds = Value(set_->Share(number));
   const auto listed = [&] {
     size_t count = 0;
     obs_inode_key key{};
     const obs_inode_key* from = nullptr;
     obs_inode inode{};
-    const int map = (*fds)[kObsFdInodes].Get();
+    const int map = fds[kObsFdInodes].Get();
     while (bpf_map_get_next_key(map, from, &key) == 0) {
       from = &key;
       if (bpf_map_lookup_elem(map, &key, &inode) == 0 && inode.dir == number) ++count;
@@ -188,13 +185,9 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
 
 TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {
   for (int i = 0; i < kObsMaxDirs; ++i) ASSERT_TRUE(set_->AddDirectory());
-  const Result<uint32_t> one_more = set_->AddDirectory();
-  ASSERT_FALSE(one_more);
-  EXPECT_EQ(one_more.error().code, ENOSPC);
+  ExpectError(set_->AddDirectory(), ENOSPC);
   set_->RemoveDirectory(7);
-  const Result<uint32_t> again = set_->AddDirectory();
-  ASSERT_TRUE(again);
-  EXPECT_EQ(*again, 7u);
+  EXPECT_EQ(Value(set_->AddDirectory()), 7u);
 }
 
 }  // namespace

@@ -14,12 +14,12 @@
 
 #include "daemon/base/files.h"
 #include "tests/unit/backend/observer_fixture.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
 
 TEST_F(ObserverTest, AColdReadIsAllMissed) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({}));
   InChild([&] { ReadAll("model", 64 << 10); });
   const std::vector<Event> events = Events();
@@ -37,7 +37,6 @@ TEST_F(ObserverTest, AColdReadIsAllMissed) {
 }
 
 TEST_F(ObserverTest, AWarmReadIsPositionsAndNoMisses) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", kMiB); });
   ASSERT_TRUE(backend_->Attach({.progress = true, .beacon_bytes = kMiB}));
   InChild([&] { ReadAll("model", 64 << 10); });
@@ -46,15 +45,13 @@ TEST_F(ObserverTest, AWarmReadIsPositionsAndNoMisses) {
   const auto positions = std::count_if(events.begin(), events.end(), IsProgress);
   EXPECT_GE(positions, 8);
   EXPECT_LE(positions, 24);
-  const Result<BackendCounters> counters = backend_->Counters();
-  ASSERT_TRUE(counters);
-  EXPECT_EQ(counters->events_lost, 0u);
-  EXPECT_GT(counters->events_coalesced, 50u);
+  const BackendCounters counters = Value(backend_->Counters());
+  EXPECT_EQ(counters.events_lost, 0u);
+  EXPECT_GT(counters.events_coalesced, 50u);
 }
 
 // By the same thread: a file that lies within one beacon has no other place to be told of.
 TEST_F(ObserverTest, AFileThatIsReadOnceMoreIsToldOfOnceMore) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", 8 * kMiB); });
   ASSERT_TRUE(backend_->Attach({.progress = true, .beacon_bytes = 64 * kMiB}));
   const auto read_again = [&] {
@@ -78,7 +75,6 @@ TEST_F(ObserverTest, AFileThatIsReadOnceMoreIsToldOfOnceMore) {
 }
 
 TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   InChild([&] { TouchAll("model"); });
   const std::vector<Event> events = Events();
@@ -91,7 +87,6 @@ TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
 
 // What is read ahead for who reads on lies in larger and larger folios.
 TEST_F(ObserverTest, ATraceOfAMappingOfLargeFoliosCoversIt) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", 128 << 10); });
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   InChild([&] { TouchAll("model"); });
@@ -100,7 +95,6 @@ TEST_F(ObserverTest, ATraceOfAMappingOfLargeFoliosCoversIt) {
 
 // Beyond what the page cache has, its tree leads to other pages' entries.
 TEST_F(ObserverTest, APageThatIsMissedFarBehindSaysNothingOfOthers) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   const UniqueFd fd(open(Path("model").c_str(), O_RDONLY | O_CLOEXEC));
   std::vector<char> head(64 << 10);
   ASSERT_EQ(pread(fd.Get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
@@ -116,7 +110,7 @@ TEST_F(ObserverTest, APageThatIsMissedFarBehindSaysNothingOfOthers) {
 
 // What is written at once lies in large folios, and is mapped by huge pages where they are as
 // large.
-TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
+TEST_F(ClosedObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
   const std::string all(8 * kMiB, 'x');
   const UniqueFd fd(open(Path("model").c_str(), O_TRUNC | O_WRONLY | O_CLOEXEC));
   ASSERT_EQ(write(fd.Get(), all.data(), all.size()), static_cast<ssize_t>(all.size()));
@@ -125,7 +119,7 @@ TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
   if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel allows no fentry";
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   int status = 0;
-  waitpid(Fork([&] {
+  waitpid(StartChild([&] {
             TouchAll("model");
             const Result<std::string> maps = ReadFile("/proc/self/smaps", 1 << 20);
             const std::regex huge("FilePmdMapped: +[1-9]");
@@ -137,7 +131,6 @@ TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
 }
 
 TEST_F(ObserverTest, WhatIsGatheredIsToldWhenAskedFor) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   InChild([&] { ReadAll("model", 64 << 10); });
   backend_->Gather();
@@ -150,7 +143,6 @@ TEST_F(ObserverTest, WhatIsGatheredIsToldWhenAskedFor) {
 }
 
 TEST_F(ObserverTest, AReadBeyondTheEndIsToldUpToTheEnd) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   Write("small", kMiB);
   ASSERT_EQ(truncate(Path("small").c_str(), 5000), 0);
   InChild([&] { ReadAll("small", kMiB); });
@@ -162,9 +154,8 @@ TEST_F(ObserverTest, AReadBeyondTheEndIsToldUpToTheEnd) {
 }
 
 TEST_F(ObserverTest, AReaderThatGoesOnWhileItIsAskedForLosesNothing) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
-  const pid_t reader = Fork([&] { ReadAll("model", 4096); });
+  const pid_t reader = StartChild([&] { ReadAll("model", 4096); });
   std::vector<Event> told;
   std::vector<Event> batch(512);
   int status = 0;
@@ -179,7 +170,6 @@ TEST_F(ObserverTest, AReaderThatGoesOnWhileItIsAskedForLosesNothing) {
 }
 
 TEST_F(ObserverTest, AnAccessKeepsItsTimeWhateverIsInsertedAfterIt) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   void* const shared =
       mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -202,7 +192,6 @@ TEST_F(ObserverTest, AnAccessKeepsItsTimeWhateverIsInsertedAfterIt) {
 }
 
 TEST_F(ObserverTest, PopulatingIsNoUse) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   for (const std::string& limit : backend_->Caps().limits) {
     if (limit.find("populated pages") != std::string::npos) GTEST_SKIP() << limit;
   }
@@ -220,7 +209,6 @@ TEST_F(ObserverTest, PopulatingIsNoUse) {
 }
 
 TEST_F(ObserverTest, NothingIsToldWhenNotAttached) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.progress = true, .trace = true}));
   backend_->Detach();
   InChild([&] { ReadAll("model", kMiB); });
@@ -228,30 +216,26 @@ TEST_F(ObserverTest, NothingIsToldWhenNotAttached) {
 }
 
 TEST_F(ObserverTest, OurOwnLoadIsNoEvent) {
-  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.progress = true, .trace = true}));
   const Result<FileInfo> file = backend_->Lookup("model");
   ASSERT_TRUE(file) << file.error().message;
-  const Result<LoadResult> loaded = backend_->Load({.file = file->file, .length = 2 * kMiB});
-  ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->loaded, 2 * kMiB);
-  EXPECT_EQ(loaded->stop, LoadStop::kDone);
+  const LoadResult loaded = Value(backend_->Load({.file = file->file, .length = 2 * kMiB}));
+  EXPECT_EQ(loaded.loaded, 2 * kMiB);
+  EXPECT_EQ(loaded.stop, LoadStop::kDone);
   EXPECT_EQ(Cached("model"), 2 * kMiB);
-  const Result<LoadResult> again = backend_->Load({.file = file->file, .length = 2 * kMiB});
-  ASSERT_TRUE(again);
+  const LoadResult again = Value(backend_->Load({.file = file->file, .length = 2 * kMiB}));
   // A kernel may reclaim idle pages by itself, a few at a time.
-  EXPECT_LE(again->loaded, 256u << 10);
-  EXPECT_EQ(again->loaded + again->resident, 2 * kMiB);
+  EXPECT_LE(again.loaded, 256u << 10);
+  EXPECT_EQ(again.loaded + again.resident, 2 * kMiB);
   EXPECT_TRUE(Events().empty());
-  const Result<LoadResult> end =
-      backend_->Load({.file = file->file, .offset = 7 * kMiB, .length = 2 * kMiB});
-  ASSERT_TRUE(end);
-  EXPECT_EQ(end->stop, LoadStop::kEof);
-  EXPECT_EQ(end->done, kMiB);
+  const LoadResult end =
+      Value(backend_->Load({.file = file->file, .offset = 7 * kMiB, .length = 2 * kMiB}));
+  EXPECT_EQ(end.stop, LoadStop::kEof);
+  EXPECT_EQ(end.done, kMiB);
 }
 
 // A look at each takes longer than a part: what is not listed must come first.
-TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
+TEST_F(ClosedObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
   constexpr size_t kDirectories = 400;
@@ -264,44 +248,28 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
   ObserverFiles index(dir_, programs->get(), &discovered, {});
   bool is_done = false;
   for (int part = 0; !is_done && part < 4000; ++part) {
-    const Result<bool> scanned = index.Rescan(MonotonicNs() + kNsPerMs / 5);
-    ASSERT_TRUE(scanned) << scanned.error().message;
-    is_done = *scanned;
+    is_done = Value(index.Rescan(MonotonicNs() + kNsPerMs / 5));
   }
   EXPECT_TRUE(is_done);
   EXPECT_EQ(index.Files(), kDirectories + 1);
   // And what comes later is found.
   std::filesystem::copy_file("/proc/self/comm", Path("d7/later"));
-  const Result<bool> again = index.Rescan(MonotonicNs() + 60 * kNsPerSec);
-  ASSERT_TRUE(again);
-  EXPECT_TRUE(*again);
+  EXPECT_TRUE(Value(index.Rescan(MonotonicNs() + 60 * kNsPerSec)));
   EXPECT_EQ(index.Files(), kDirectories + 2);
 }
 
 // No process has read either: only the look at the directory can tell that it is another file.
-TEST_F(ObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
+TEST_F(ClosedObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
   DiscoveredFiles discovered(16);
   ObserverFiles index(dir_, programs->get(), &discovered, {});
   ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
-  const Result<FileInfo> before = index.Lookup("model");
-  ASSERT_TRUE(before);
-  struct stat was {};
-  struct stat is {};
-  ASSERT_EQ(stat(Path("model").c_str(), &was), 0);
-  for (int i = 0; i < 50 && is.st_ino != was.st_ino; ++i) {
-    ASSERT_EQ(unlink(Path(i == 0 ? "model" : "again").c_str()), 0);
-    Write("again", kMiB);
-    ASSERT_EQ(stat(Path("again").c_str(), &is), 0);
-  }
-  if (is.st_ino != was.st_ino) GTEST_SKIP() << "this file system uses no inode's number again";
-  const Result<bool> again = index.Rescan(MonotonicNs() + 60 * kNsPerSec);
-  ASSERT_TRUE(again);
-  const Result<FileInfo> after = index.Lookup("again");
-  ASSERT_TRUE(after);
-  EXPECT_NE(after->file, before->file);
-  EXPECT_FALSE(index.Resolve(before->file, nullptr));
+  const FileInfo before = Value(index.Lookup("model"));
+  if (!UseInodeAgain(kMiB)) GTEST_SKIP() << "this file system uses no inode's number again";
+  ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
+  EXPECT_NE(Value(index.Lookup("again")).file, before.file);
+  EXPECT_FALSE(index.Resolve(before.file, nullptr));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/roots.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
@@ -46,13 +47,12 @@ TEST(ObserverProgramSetTest, TheVerifierFollowsADirectoryOnce) {
 TEST(ObserverProgramSetTest, MapsThatForgetHaveRoomForEachCpu) {
   const auto set = ObserverProgramSet::Load(RootsFromEnvironment());
   if (!set) GTEST_SKIP() << set.error().message;
-  const auto fds = (*set)->Share(*(*set)->AddDirectory());
-  ASSERT_TRUE(fds.ok());
+  const auto fds = Value((*set)->Share(*(*set)->AddDirectory()));
   const auto cpus = static_cast<uint32_t>(libbpf_num_possible_cpus());
   for (const ObserverFd which : {kObsFdReaders, kObsFdUnknown}) {
     bpf_map_info info{};
     uint32_t bytes = sizeof(info);
-    ASSERT_EQ(bpf_obj_get_info_by_fd((*fds)[which].Get(), &info, &bytes), 0);
+    ASSERT_EQ(bpf_obj_get_info_by_fd(fds[which].Get(), &info, &bytes), 0);
     EXPECT_GE(info.max_entries, 256 * cpus);
   }
 }
@@ -62,14 +62,13 @@ TEST(ObserverProgramSetTest, RunnersCannotWriteWhatIsCounted) {
   const auto set = ObserverProgramSet::Load(RootsFromEnvironment());
   if (!set) GTEST_SKIP() << set.error().message;
   const uint32_t dir = *(*set)->AddDirectory();
-  const auto fds = (*set)->Share(dir);
-  ASSERT_TRUE(fds.ok());
+  const auto fds = Value((*set)->Share(dir));
   const std::vector<obs_counts> wild(static_cast<size_t>(libbpf_num_possible_cpus()));
-  EXPECT_NE(bpf_map_update_elem((*fds)[kObsFdCounts].Get(), &dir, wild.data(), BPF_ANY), 0);
+  EXPECT_NE(bpf_map_update_elem(fds[kObsFdCounts].Get(), &dir, wild.data(), BPF_ANY), 0);
   const uint32_t zero = 0;
   obs_state state{};
-  EXPECT_EQ(bpf_map_lookup_elem((*fds)[kObsFdState].Get(), &zero, &state), 0);
-  EXPECT_NE(bpf_map_update_elem((*fds)[kObsFdState].Get(), &zero, &state, BPF_ANY), 0);
+  EXPECT_EQ(bpf_map_lookup_elem(fds[kObsFdState].Get(), &zero, &state), 0);
+  EXPECT_NE(bpf_map_update_elem(fds[kObsFdState].Get(), &zero, &state, BPF_ANY), 0);
 }
 
 }  // namespace

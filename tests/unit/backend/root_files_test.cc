@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -62,9 +63,7 @@ TEST_F(RootFilesTest, OpensNothingButFilesAndDirectories) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const UniqueFd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   ASSERT_GE(inotify_add_watch(watch.Get(), pipe.c_str(), IN_OPEN), 0);
-  const Result<UniqueFd> fd = files_.Open("model/pipe");
-  ASSERT_FALSE(fd);
-  EXPECT_EQ(fd.error().code, EINVAL);
+  ExpectError(files_.Open("model/pipe"), EINVAL);
   EXPECT_FALSE(files_.List("model/pipe", [](const char*, char) { return true; }));
   std::array<char, 4096> event{};
   EXPECT_LT(read(watch.Get(), event.data(), event.size()), 0) << "it was opened";
@@ -113,7 +112,7 @@ TEST_F(RootFilesTest, NothingIsReadThroughAnotherMount) {
   for (const Status& refused :
        {Status(other.Open("model/a").error()), Status(other.FollowLinks("model/inside").error())}) {
     EXPECT_EQ(refused.error().code, ENODEV);
-    EXPECT_NE(refused.error().message.find("another mount"), std::string::npos);
+    EXPECT_TRUE(Has(refused.error().message, "another mount"));
   }
 }
 
@@ -121,7 +120,7 @@ TEST_F(RootFilesTest, ARootThatIsGoneIsNamed) {
   const RootFiles gone(tree_.Path("/gone"));
   const Result<UniqueFd> fd = gone.Open("a");
   ASSERT_FALSE(fd);
-  EXPECT_NE(fd.error().message.find("/gone"), std::string::npos);
+  EXPECT_TRUE(Has(fd.error().message, "/gone"));
 }
 
 }  // namespace

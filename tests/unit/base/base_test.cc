@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
+#include <string>
 #include <thread>
 
 #include "daemon/base/config_reader.h"
 #include "daemon/base/cpu_set.h"
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
+#include "tests/unit/hidden_call.h"
 
 namespace ppc {
 namespace {
@@ -41,19 +45,6 @@ TEST(UniqueFd, MovesAndCloses) {
   close(ends[1]);
 }
 
-// As systemd's RestrictSUIDSGID= does it; for the calling thread alone.
-bool HideOpenAt2() {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{4, code};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 TEST(OpenAt2, AFilterThatHidesItIsNamedOnce) {
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC;
@@ -65,7 +56,7 @@ TEST(OpenAt2, AFilterThatHidesItIsNamedOnce) {
   int code = 0;
   testing::internal::CaptureStderr();
   std::thread([&] {
-    is_hidden = HideOpenAt2();
+    is_hidden = HideCall(SYS_openat2);  // as systemd's RestrictSUIDSGID=
     for (int i = 0; i < 3; ++i) {
       errno = 0;
       if (!OpenAt2(AT_FDCWD, ".", how).IsValid()) code = errno;
@@ -74,9 +65,33 @@ TEST(OpenAt2, AFilterThatHidesItIsNamedOnce) {
   const std::string log = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(is_hidden);
   EXPECT_EQ(code, ENOSYS);
-  EXPECT_NE(log.find("seccomp"), std::string::npos) << log;
-  EXPECT_NE(log.find("RestrictSUIDSGID"), std::string::npos) << log;
+  EXPECT_TRUE(Has(log, "seccomp"));
+  EXPECT_TRUE(Has(log, "RestrictSUIDSGID"));
   EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
+}
+
+// Whether only descriptors below `first` are left in a process that had many, one of them above the
+// limit that was set later.
+bool ClosesAllFrom(int first, bool is_hidden) {
+  return EndOf(StartChild([=] {
+           constexpr int kMany = 600;
+           const rlimit low{256, 1024};
+           bool is_good = !is_hidden || HideCall(SYS_close_range);
+           for (int i = 0; i < kMany; ++i) is_good = fcntl(0, F_DUPFD, first) >= 0 && is_good;
+           is_good = is_good && setrlimit(RLIMIT_NOFILE, &low) == 0;
+           CloseFrom(first);
+           for (int fd = first; fd < first + kMany; ++fd) is_good = close(fd) != 0 && is_good;
+           return is_good && fcntl(0, F_GETFD) >= 0 && fcntl(first - 1, F_GETFD) >= 0 ? 0 : 1;
+         })) == 0;
+}
+
+TEST(CloseFrom, NothingStaysOpenWhereCloseRangeIsMissing) {
+  // Above what the caller of this test may have left open.
+  constexpr int kFirst = 64;
+  const UniqueFd below(fcntl(0, F_DUPFD_CLOEXEC, kFirst - 1));
+  ASSERT_EQ(below.Get(), kFirst - 1);
+  EXPECT_TRUE(ClosesAllFrom(kFirst, false));
+  EXPECT_TRUE(ClosesAllFrom(kFirst, true));
 }
 
 TEST(Json, RefusesNonsenseWithoutExceptions) {
@@ -191,6 +206,59 @@ TEST(Json, WhatIsMissingIsEmpty) {
   EXPECT_EQ(JsonMember(JsonMember(object, "there"), "a"), 1);
   EXPECT_EQ(JsonMember(JsonMember(object, "gone"), "a"), Json::object());
   EXPECT_EQ(JsonMember(Json::array(), "a"), Json::object());
+}
+
+std::span<const uint8_t> Bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+TEST(Crc32c, IsThatOfTheCheckString) { EXPECT_EQ(Crc32c("123456789", 9), 0xe3069283u); }
+
+TEST(Crc32c, GoesOn) { EXPECT_EQ(Crc32c("6789", 4, Crc32c("12345", 5)), Crc32c("123456789", 9)); }
+
+// Published test vectors: what is on disks and in stores is named and sealed by these.
+TEST(Sha256, MatchesThePublishedVectors) {
+  EXPECT_EQ(Sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(Sha256Hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(Sha256Hex(std::string(1000000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PadsEveryLengthAroundABlock) {
+  EXPECT_EQ(Sha256Hex(std::string(55, 'x')).substr(0, 8), "d5e28568");
+  EXPECT_EQ(Sha256Hex(std::string(56, 'x')).substr(0, 8), "04c26261");
+  EXPECT_EQ(Sha256Hex(std::string(64, 'x')).substr(0, 8), "7ce10097");
+}
+
+TEST(Sha256, InPiecesIsThatOfTheWhole) {
+  Sha256 pieces;
+  pieces.Update("ab");
+  pieces.Update("");
+  pieces.Update("c");
+  EXPECT_EQ(pieces.Hex(), Sha256Hex("abc"));
+  const std::string million(1000000, 'a');
+  const Sha256Digest d = Sha256Of({Bytes(million).first(997), Bytes(million).subspan(997)});
+  EXPECT_EQ(Hex(d.data(), d.size()), Sha256Hex(million));
+  EXPECT_EQ(Sha256Of(million.data(), million.size()), d);
+}
+
+// RFC 4231, test cases 1, 2 and 6.
+TEST(Hmac, IsThatOfTheStandard) {
+  EXPECT_EQ(HmacSha256Hex(std::string(20, '\x0b'), "Hi There"),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(HmacSha256Hex("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(HmacSha256Hex(std::string(131, '\xaa'),
+                          "Test Using Larger Than Block-Size Key - Hash Key First"),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(Hmac, InPartsIsThatOfTheWhole) {
+  const std::string secret = "Jefe", first = "what do ya ", rest = "want for nothing?";
+  const Sha256Digest d = HmacSha256(secret, {Bytes(first), Bytes(rest)});
+  EXPECT_EQ(Hex(d.data(), d.size()), HmacSha256Hex(secret, first + rest));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
@@ -51,7 +52,7 @@ TEST(Log, AReaderThatDoesNotReadKeepsNobody) {
   const ssize_t got = read(reader.Get(), text.data(), text.size());
   ASSERT_EQ(dup2(before.Get(), STDERR_FILENO), STDERR_FILENO);
   text.resize(static_cast<size_t>(got));
-  EXPECT_NE(text.find("read (and 1 lines not logged)"), std::string::npos) << text;
+  EXPECT_TRUE(Has(text, "read (and 1 lines not logged)"));
 }
 
 TEST(Log, TextBeginsWithTheDirectory) {
@@ -98,8 +99,8 @@ TEST(Log, AFloodIsCutAndCounted) {
   EXPECT_EQ(lines.size() + left_out, kFlood + 2U);
   EXPECT_GE(lines.size(), kLogBurst + 2U);
   EXPECT_GT(left_out, 0U);
-  EXPECT_NE(lines.back().find("an error"), std::string::npos);
-  EXPECT_NE(lines[lines.size() - 2].find("once"), std::string::npos);
+  EXPECT_TRUE(Has(lines.back(), "an error"));
+  EXPECT_TRUE(Has(lines[lines.size() - 2], "once"));
 }
 
 TEST(Log, WhatIsKeptSaysWhatItIsAbout) {

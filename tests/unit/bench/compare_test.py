@@ -6,16 +6,12 @@ import json
 import math
 import os
 import random
-import sys
 import tempfile
 import unittest
 import unittest.mock
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
-sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
-
-from demo import compare, pairs, prepare, rounds, systems, verdicts  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+from demo import compare, pairs, prepare, rounds, systems, verdicts
 
 SUM = "00ff"
 MEASURED = {"disk_bytes_per_s": 200.0, "model_bytes": 2000, "cached_init_s": 5.0, "cached_load_s": 7.5,
@@ -30,6 +26,11 @@ def run(number, case, system, startup, **more):
               "report": {"checksum": SUM, "workers": []}}
     record.update(more)
     return record
+
+
+def keep(out, line):
+    with open(rounds.path(out, line["rep"], line["memory"], line["system"]), "w", encoding="utf-8") as file:
+        json.dump(line, file)
 
 
 def experiment(times, count=pairs.ENOUGH, **of_maio):
@@ -130,10 +131,8 @@ class RoundsTest(unittest.TestCase):
             todo = rounds.missing(out, 1, 2, ["rich"], self.KEYS)
             self.assertEqual({number: len(runs) for number, runs in todo.items()}, {1: 3, 2: 3})
             for key in self.KEYS:
-                with open(rounds.path(out, 1, "rich", key), "w", encoding="utf-8") as file:
-                    json.dump(run(1, "rich", key, 10), file)
-            with open(rounds.path(out, 2, "rich", "maio"), "w", encoding="utf-8") as file:
-                json.dump(run(2, "rich", "maio", 11), file)
+                keep(out, run(1, "rich", key, 10))
+            keep(out, run(2, "rich", "maio", 11))
             # A run that was cut short leaves no file of this name.
             with open(rounds.path(out, 2, "rich", "native") + ".partial", "w", encoding="utf-8"):
                 pass
@@ -260,8 +259,7 @@ class CompareTest(unittest.TestCase):
             done, status = plans[len(started)]
             started.append([entry["system"] for entry in settings["plan"]])
             for entry in settings["plan"][:done]:
-                with open(rounds.path(out, 1, "rich", entry["system"]), "w", encoding="utf-8") as file:
-                    json.dump(run(1, "rich", entry["system"], 9.0), file)
+                keep(out, run(1, "rich", entry["system"], 9.0))
             if done:
                 with open(os.path.join(out, "raw.json"), "w", encoding="utf-8") as file:
                     file.write("{}")
@@ -298,9 +296,7 @@ class CompareTest(unittest.TestCase):
             with open(os.path.join(out, "measured.json"), "w", encoding="utf-8") as file:
                 json.dump(MEASURED, file)
             for line in experiment(GOOD):
-                path = rounds.path(out, line["rep"], line["memory"], line["system"])
-                with open(path, "w", encoding="utf-8") as file:
-                    json.dump(line, file)
+                keep(out, line)
             options = compare.parse(["--rivals", "--out", out])
             said = io.StringIO()
             with contextlib.redirect_stdout(said):

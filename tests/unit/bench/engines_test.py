@@ -5,16 +5,14 @@ import json
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
-
-from engines import case_table, cases, catalog, intervals, ppc, records, runs, sitting, table, watch  # noqa: E402
-from engines.store import Missing, Store, SuiteError  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+from engines import case_table, cases, catalog, intervals, ppc, records, runs, sitting, table, watch
+from engines.store import Missing, Store, SuiteError
 
 
 def found(ready=10.0, steps=(50.0,), read=1000, digest="same"):

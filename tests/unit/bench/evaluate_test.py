@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds, rows and claims of the demo from small made-up measurements."""
 import copy
-import os
-import sys
 import tempfile
 import unittest
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
-sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
-
-from demo import command, evaluate, prepare, promises, results  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+from demo import command, evaluate, prepare, promises, results
 
 SUM = "00ff"
 
@@ -77,16 +72,19 @@ class BoundsTest(unittest.TestCase):
 
 
 class RowsTest(unittest.TestCase):
+    @staticmethod
+    def maio(runs):
+        table = evaluate.rows(raw(runs), "/nonexistent")
+        return next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
+
     def test_disturbed_runs_give_no_times(self):
         runs = copy.deepcopy(GOOD)
         runs[3]["disturbance"] = {"others": 0.2, "stolen": 0.1}
-        maio = next(r for r in evaluate.rows(raw(runs), "/nonexistent")
-                    if (r["system"], r["memory"]) == ("maio", "rich"))
+        maio = self.maio(runs)
         self.assertEqual((maio["runs"], maio["startup_s"], maio["disturbed"]), (3, 12.5, 0.0))
 
     def test_medians_and_ratios(self):
-        table = evaluate.rows(raw(copy.deepcopy(GOOD)), "/nonexistent")
-        maio = next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
+        maio = self.maio(copy.deepcopy(GOOD))
         self.assertEqual((maio["runs"], maio["startup_s"], maio["startup_min"], maio["startup_max"]),
                          (3, 13.0, 12.0, 14.0))
         self.assertEqual(maio["bound_ratio"], 13.0 / 12.5)
@@ -101,8 +99,7 @@ class RowsTest(unittest.TestCase):
         runs[3]["bytes_from_disk"] = 2200
         runs[4]["memory_counters"]["events_max"] = 7
         runs[2]["report"]["workers"][0]["placement"]["right"] = 50
-        table = evaluate.rows(raw(runs), "/nonexistent")
-        maio = next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
+        maio = self.maio(runs)
         self.assertEqual((maio["disk_ratio"], maio["events_max"], maio["placed_share"]),
                          (1.1, 7, 0.75))
 
@@ -277,13 +274,9 @@ class Warnings(unittest.TestCase):
         data["settings"] = {"mbps": 200}
         return results.warnings(data)
 
-    def test_nothing_to_say(self):
+    def test_a_host_that_is_busy_or_too_slow(self):
         self.assertEqual(self.warnings(201, 16.0), [])
-
-    def test_the_host_is_busy(self):
         self.assertIn("the disk gave 150 MB/s", self.warnings(150, 16.0)[0])
-
-    def test_the_host_is_too_slow(self):
         self.assertIn("90% busy in a run of MAIO", self.warnings(201, 18.0)[0])
 
 

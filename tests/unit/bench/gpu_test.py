@@ -8,13 +8,10 @@ import sys
 import tempfile
 import unittest
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
+from paths import TOP
+from gpu import binding, cache, command, compile as compiling, documents, group, model, plan, slices, table
+
 BUILD = os.environ.get("PPC_BUILD_DIR") or os.path.join(TOP, "build")
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(TOP, "bench"))
-
-from gpu import binding, cache, command, compile as compiling, documents, group, model, plan, slices, table  # noqa: E402
-
 BDF = "0000:3b:00.0"
 PPCD = "#!/bin/sh\nexec sleep 600\n"
 PPCCTL = f'''\
@@ -160,8 +157,7 @@ class Cache(unittest.TestCase):
             if share is None:
                 self.skipTest(said_by)
             self.assertEqual(share, 1.0)
-            with open(file.name, "rb") as again:
-                self.assertEqual(cache._mincore(again.fileno(), 1 << 20), (1 << 20) // cache.PAGE)
+            self.assertEqual(cache._mincore(file.name), (1 << 20) // cache.PAGE)
             self.assertIn(cache.drop([file.name], keep_others=True)["is_cold"], (True, False))
 
 

@@ -2,15 +2,11 @@
 """Parts of the native demo that need no device: what the disk is told, who is a disturber, refusals."""
 import json
 import os
-import sys
 import tempfile
 import unittest
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
-sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
-
-from demo import cgroup, control, disturbance, host, results, slowdisk  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+from demo import cgroup, control, disturbance, host, results, slowdisk
 
 
 def stat(pid, parent, ticks, flags=0, name="a b) c"):
@@ -53,6 +49,14 @@ class SlowDiskTest(unittest.TestCase):
     def test_nbdkit_is_told_plain_bits_and_milliseconds(self):
         self.assertEqual(slowdisk.rate_bits(300), 2400000000)
         self.assertEqual((slowdisk.delay_text(2000), slowdisk.delay_text(500)), ("2ms", "0.5ms"))
+
+    def test_fio_is_told_as_many_files_as_an_option_holds(self):
+        files = [f"/a:b/model-{number:05d}-of-00163.safetensors" for number in range(163)]
+        directory, names = slowdisk.files_of_fio(files)
+        self.assertEqual(directory, r"--directory=/a\:b")
+        self.assertLess(len(names), 4000)
+        self.assertGreater(names.count(":"), 90)
+        self.assertEqual(slowdisk.files_of_fio(["/d/x:y"]), ["--directory=/d", r"--filename=x\:y"])
 
     def test_the_kernel_complains_about_this_device_alone(self):
         line = "I/O error, dev loop3, sector 8 op 0x0:(READ) flags 0x80700"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making a small model and loading it: modes and worker counts agree, and damage is told.
+// Making a small model and loading it: modes and worker counts agree, and damage is told.  The
+// running checksum equals a plain computation, and depends on values and order, not on pieces.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,8 +9,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
+#include "tools/model/common/checksum.h"
 #include "tools/model/common/model_dir.h"
 #include "tools/model/loadmodel/worker.h"
 #include "tools/model/mkmodel/writer.h"
@@ -24,20 +29,12 @@ class LoadTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kScale = 16384;  // 72B in 9 MB
 
-  void SetUp() override {
-    root_ = fs::temp_directory_path() / ("ppc_load_test." + std::to_string(::getpid()));
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   std::string MakeModel(bool is_hf_cache = false) {
     WriteOptions options;
     options.out = root_ / "model";
     options.scale = kScale;
     options.is_hf_cache = is_hf_cache;
-    const Result<WrittenModel> written = WriteModel(*FindModel("qwen2.5-72b"), options);
-    EXPECT_TRUE(written.ok()) << written.error().message;
-    return written->model_dir;
+    return Value(WriteModel(*FindModel("qwen2.5-72b"), options)).model_dir;
   }
 
   // The worker's checksum, or its error.
@@ -58,7 +55,8 @@ class LoadTest : public ::testing::Test {
     return std::to_string(loader.checksum());
   }
 
-  fs::path root_;
+  const TempTree tree_;
+  const fs::path root_ = tree_.Root();
 };
 
 TEST_F(LoadTest, ModesAgreeForEveryWorker) {
@@ -121,12 +119,11 @@ TEST_F(LoadTest, OtherFamiliesLoadAndSparseOnesHaveTheSameHeaders) {
     WriteOptions options;
     options.out = root_ / "full";
     options.scale = 65536;
-    const Result<WrittenModel> full = WriteModel(*FindModel(name), options);
-    ASSERT_TRUE(full.ok()) << full.error().message;
+    const WrittenModel full = Value(WriteModel(*FindModel(name), options));
     uint64_t bytes = 0;
-    const std::string mapped = Load(full->model_dir, 1, 2, ReadMode::kMmap, &bytes);
-    EXPECT_GT(bytes, full->tensor_bytes / 3) << mapped;
-    EXPECT_EQ(mapped, Load(full->model_dir, 1, 2, ReadMode::kRead));
+    const std::string mapped = Load(full.model_dir, 1, 2, ReadMode::kMmap, &bytes);
+    EXPECT_GT(bytes, full.tensor_bytes / 3) << mapped;
+    EXPECT_EQ(mapped, Load(full.model_dir, 1, 2, ReadMode::kRead));
     fs::remove_all(root_ / "full");
   }
   WriteOptions options;
@@ -193,9 +190,8 @@ TEST_F(LoadTest, DropsShardsThatNobodyMaps) {
   EXPECT_GT(resident(), 2000u);
   config.drops_shards = true;
   const auto other =
-      ShardSource::Open(config.dir + "/model-00003-of-00037.safetensors", ReadMode::kMmap);
-  ASSERT_TRUE(other.ok());
-  const volatile uint8_t touched = **(*other)->Fetch(0, 1);
+      Value(ShardSource::Open(config.dir + "/model-00003-of-00037.safetensors", ReadMode::kMmap));
+  const volatile uint8_t touched = **other->Fetch(0, 1);
   (void)touched;
   Worker drops(config, *OpenModelDir(config.dir));
   ASSERT_TRUE(drops.Load().ok());
@@ -222,7 +218,7 @@ TEST_F(LoadTest, HubCacheTreeLoadsThroughItsLinks) {
   const std::string plain = Load(MakeModel(), 0, 1, ReadMode::kMmap);
   fs::remove_all(root_ / "model");
   const std::string dir = MakeModel(/*is_hf_cache=*/true);
-  EXPECT_NE(dir.find("models--Qwen--Qwen2.5-72B/snapshots/"), std::string::npos);
+  EXPECT_TRUE(Has(dir, "models--Qwen--Qwen2.5-72B/snapshots/"));
   EXPECT_TRUE(fs::is_symlink(dir + "/config.json"));
   EXPECT_EQ(fs::read_symlink(dir + "/config.json").string().rfind("../../blobs/", 0), 0u);
   std::ifstream ref(root_ / "model/models--Qwen--Qwen2.5-72B/refs/main");
@@ -244,8 +240,8 @@ TEST_F(LoadTest, MissingShardIsNamed) {
   const std::string dir = MakeModel();
   fs::remove(dir + "/model-00005-of-00037.safetensors");
   const std::string error = Load(dir, 0, 1, ReadMode::kMmap);
-  EXPECT_NE(error.find("model-00005-of-00037.safetensors"), std::string::npos) << error;
-  EXPECT_NE(error.find("missing"), std::string::npos) << error;
+  EXPECT_TRUE(Has(error, "model-00005-of-00037.safetensors"));
+  EXPECT_TRUE(Has(error, "missing"));
 }
 
 TEST_F(LoadTest, DamagedShardsAreNamed) {
@@ -254,23 +250,22 @@ TEST_F(LoadTest, DamagedShardsAreNamed) {
   fs::resize_file(shard, fs::file_size(shard) - 1);
   for (const ReadMode mode : {ReadMode::kMmap, ReadMode::kRead}) {
     const std::string error = Load(dir, 0, 1, mode);
-    EXPECT_NE(error.find("model-00001-of-00037.safetensors: truncated"), std::string::npos)
-        << error;
+    EXPECT_TRUE(Has(error, "model-00001-of-00037.safetensors: truncated"));
   }
   std::ofstream(shard, std::ios::binary) << "12345678garbage that is no header";
-  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("100 MB"), std::string::npos);
+  EXPECT_TRUE(Has(Load(dir, 0, 1, ReadMode::kMmap), "100 MB"));
   std::ofstream(shard, std::ios::binary) << "abc";
-  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("shorter than 8"), std::string::npos);
+  EXPECT_TRUE(Has(Load(dir, 0, 1, ReadMode::kMmap), "shorter than 8"));
 }
 
 TEST_F(LoadTest, BrokenIndexAndEmptyDirectoryAreTold) {
-  EXPECT_NE(Load(root_, 0, 1, ReadMode::kMmap).find("no *.safetensors"), std::string::npos);
-  EXPECT_NE(Load(root_ / "nothing", 0, 1, ReadMode::kMmap).find("No such file"), std::string::npos);
+  EXPECT_TRUE(Has(Load(root_, 0, 1, ReadMode::kMmap), "no *.safetensors"));
+  EXPECT_TRUE(Has(Load(root_ / "nothing", 0, 1, ReadMode::kMmap), "No such file"));
   const std::string dir = MakeModel();
   std::ofstream(dir + "/model.safetensors.index.json") << "{\"weight_map\": {}}";
-  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("no weight_map"), std::string::npos);
+  EXPECT_TRUE(Has(Load(dir, 0, 1, ReadMode::kMmap), "no weight_map"));
   std::ofstream(dir + "/model.safetensors.index.json") << "{\"weight_map\": {\"a\": \"../x\"}}";
-  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("no file name"), std::string::npos);
+  EXPECT_TRUE(Has(Load(dir, 0, 1, ReadMode::kMmap), "no file name"));
 }
 
 TEST_F(LoadTest, WithoutIndexAllShardsAreLoaded) {
@@ -278,6 +273,74 @@ TEST_F(LoadTest, WithoutIndexAllShardsAreLoaded) {
   const std::string with_index = Load(dir, 0, 1, ReadMode::kMmap);
   fs::remove(dir + "/model.safetensors.index.json");
   EXPECT_EQ(Load(dir, 0, 1, ReadMode::kMmap), with_index);
+}
+
+std::vector<uint8_t> Data(uint64_t bytes) {
+  std::vector<uint8_t> data(bytes);
+  FillContent(FileKey(7, 3), 0, data.data(), bytes);
+  return data;
+}
+
+uint64_t Plain(const std::vector<uint8_t>& data) {
+  uint64_t a[2] = {1, 1}, b[2] = {0, 0};
+  for (uint64_t i = 0; i < data.size(); i += 16) {
+    uint8_t block[16] = {};
+    for (uint64_t k = 0; k < 16 && i + k < data.size(); ++k) block[k] = data[i + k];
+    for (int lane = 0; lane < 2; ++lane) {
+      uint64_t word = 0;
+      for (int k = 7; k >= 0; --k) word = word << 8 | block[8 * lane + k];
+      a[lane] += word;
+      b[lane] += a[lane];
+    }
+  }
+  uint64_t value = 0x70706331;
+  for (const uint64_t part : {a[0], a[1], b[0], b[1]}) value = MixWord(value ^ part);
+  return value;
+}
+
+uint64_t Fold(const std::vector<uint8_t>& data, uint64_t piece) {
+  Checksum checksum;
+  std::vector<uint8_t> copy(data.size() + 1);
+  for (uint64_t at = 0; at < data.size(); at += piece)
+    checksum.CopyFold(copy.data() + 1 + at, data.data() + at, std::min(piece, data.size() - at));
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), copy.begin() + 1));
+  return checksum.Value();
+}
+
+TEST(Checksum, EqualsThePlainComputation) {
+  for (const uint64_t bytes : {0u, 1u, 15u, 16u, 17u, 64u, 100u, 4096u, 10007u})
+    EXPECT_EQ(Fold(Data(bytes), 1 << 20), Plain(Data(bytes))) << bytes;
+}
+
+TEST(Checksum, DoesNotDependOnPieces) {
+  const std::vector<uint8_t> data = Data(10007);
+  EXPECT_EQ(Fold(data, 16), Fold(data, 1 << 20));
+  EXPECT_EQ(Fold(data, 4096), Fold(data, 112));
+}
+
+TEST(Checksum, SeesChangedSwappedAndMissingBytes) {
+  const std::vector<uint8_t> data = Data(8192);
+  const uint64_t right = Fold(data, 8192);
+  for (const uint64_t at : {0u, 63u, 4096u, 8191u}) {
+    std::vector<uint8_t> changed = data;
+    changed[at] ^= 0x80;
+    EXPECT_NE(Fold(changed, 8192), right) << at;
+  }
+  std::vector<uint8_t> swapped = data;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 4096, swapped.begin() + 4096);
+  EXPECT_NE(Fold(swapped, 8192), right);
+  std::vector<uint8_t> zeroed = data;
+  std::fill(zeroed.begin() + 4096, zeroed.end(), 0);
+  EXPECT_NE(Fold(zeroed, 8192), right);
+}
+
+TEST(Content, FollowsFromPositionAlone) {
+  std::vector<uint8_t> whole(1000), part(100);
+  FillContent(FileKey(1, 2), 0, whole.data(), whole.size());
+  FillContent(FileKey(1, 2), 50, part.data(), part.size());
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 400));
+  FillContent(FileKey(2, 2), 50, part.data(), part.size());
+  EXPECT_FALSE(std::equal(part.begin(), part.end(), whole.begin() + 400));
 }
 
 }  // namespace

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/all/loaders: verdicts on made-up figures, ranges from made-up lines of strace, kept results."""
-import os
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
-
-from loaders import catalog, judge, results, truth  # noqa: E402
-from loaders.environment import ROOT, SuiteError  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+from loaders import catalog, judge, results, truth
+from loaders.environment import ROOT, SuiteError
 
 MAPPED, READ = catalog.find("safetensors"), catalog.find("runai")
 
@@ -21,16 +18,10 @@ class Judge(unittest.TestCase):
     def test_other_bytes_fail_however_fast(self):
         self.assertEqual(judge.cell(READ, runs(1.0, digest="other"), runs(10.0), 5.0)[0], "not ok")
 
-    def test_a_mapped_cell_takes_half(self):
-        self.assertEqual(judge.cell(MAPPED, runs(4.9), runs(10.0), 3.0)[0], "ok")
-        self.assertEqual(judge.cell(MAPPED, runs(5.1), runs(10.0), 3.0)[0], "not ok")
-
-    def test_where_nothing_takes_half_the_bound_counts(self):
-        self.assertEqual(judge.cell(MAPPED, runs(6.5), runs(10.0), 6.0)[0], "ok")
-        self.assertEqual(judge.cell(MAPPED, runs(6.7), runs(10.0), 6.0)[0], "not ok")
-
-    def test_no_bound_excuses_more_than_native(self):
-        self.assertEqual(judge.cell(MAPPED, runs(10.5), runs(10.0), 12.0)[0], "not ok")
+    def test_a_mapped_cell_takes_half_or_what_the_bound_does_but_never_more_than_native(self):
+        for seconds, bound, verdict in ((4.9, 3.0, "ok"), (5.1, 3.0, "not ok"), (6.5, 6.0, "ok"),
+                                        (6.7, 6.0, "not ok"), (10.5, 12.0, "not ok")):
+            self.assertEqual(judge.cell(MAPPED, runs(seconds), runs(10.0), bound)[0], verdict, (seconds, bound))
 
     def test_a_disturbed_machine_is_undecided(self):
         self.assertEqual(judge.cell(READ, runs(10.5, 10.5, 12.6), runs(10.0, 10.0, 12.0), 1.0)[0], "skip")
@@ -38,12 +29,9 @@ class Judge(unittest.TestCase):
 
     def test_rounds(self):
         native = runs(10.0, 10.0, 10.0, 10.0, 10.0)
-        self.assertTrue(judge.needs_more(READ, [], native, 1.0))
-        self.assertFalse(judge.needs_more(READ, runs(5.0), native, 1.0))
-        self.assertTrue(judge.needs_more(READ, runs(*[9.9] * 4), native, 1.0))
-        self.assertFalse(judge.needs_more(READ, runs(*[9.9] * 5), native, 1.0))
-        self.assertTrue(judge.needs_more(MAPPED, runs(4.8, 4.8), native, 1.0))
-        self.assertFalse(judge.needs_more(MAPPED, runs(4.8, 4.8, 4.8), native, 1.0))
+        for cell, seconds, more in ((READ, [], True), (READ, [5.0], False), (READ, [9.9] * 4, True),
+                                    (READ, [9.9] * 5, False), (MAPPED, [4.8] * 2, True), (MAPPED, [4.8] * 3, False)):
+            self.assertEqual(judge.needs_more(cell, runs(*seconds), native, 1.0), more, seconds)
 
     def test_template(self):
         self.assertEqual(judge.template(0.981, 0.019)[0], "ok")

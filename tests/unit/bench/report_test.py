@@ -12,13 +12,9 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 import zlib
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-TOP = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
-sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib"), HERE]
-
-import synthetic_results  # noqa: E402
-from report import page, png, runs, start, svg, table  # noqa: E402
+from paths import TOP
+import synthetic_results
+from report import page, png, runs, start, svg, table
 
 SVG = "{http://www.w3.org/2000/svg}"
 

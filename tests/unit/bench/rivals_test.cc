@@ -20,6 +20,8 @@
 #include "bench/rivals/io.h"
 #include "bench/rivals/prefetch.h"
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/model/sample/residency.h"
 
 namespace ppc::bench {
@@ -119,12 +121,6 @@ class NotedIo : public Io {
 
 class RivalsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::temp_directory_path() / ("ppc_rivals_test." + std::to_string(::getpid()));
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
   // Files a, b, c, ... of these sizes whose bytes tell their place; none in the page cache.
   std::vector<std::string> Make(const std::vector<uint64_t>& sizes) {
     std::vector<std::string> paths;
@@ -150,33 +146,32 @@ class RivalsTest : public ::testing::Test {
   // tmpfs drops nothing, and refuses O_DIRECT.
   bool IsOnDisk() { return Resident(Make({4096})[0]) == 0; }
 
-  fs::path dir_;
+  const TempTree tree_;
+  const fs::path dir_ = tree_.Root();
+  NotedIo io_;
 };
 
 TEST_F(RivalsTest, WillNeedAsksOncePerWholeFileAndReadsNothing) {
   const std::vector<std::string> files = Make({3 * kBlock, 100, kBlock});
-  NotedIo io;
-  ASSERT_TRUE(WillNeedFiles(&io, files).ok());
-  const std::vector<Call> asked = io.Calls(Call::kWillNeed);
+  ASSERT_TRUE(WillNeedFiles(&io_, files).ok());
+  const std::vector<Call> asked = io_.Calls(Call::kWillNeed);
   ASSERT_EQ(asked.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(asked[i].file, std::string(1, static_cast<char>('a' + i)));
     EXPECT_EQ(asked[i].offset, 0u);
     EXPECT_EQ(asked[i].bytes, 0u);  // to the end
   }
-  EXPECT_TRUE(io.Calls(Call::kRead).empty());
-  EXPECT_TRUE(io.Calls(Call::kDontNeed).empty());
+  EXPECT_TRUE(io_.Calls(Call::kRead).empty());
+  EXPECT_TRUE(io_.Calls(Call::kDontNeed).empty());
 }
 
 TEST_F(RivalsTest, PrefetchReadsEachFileOnceInBlocksByOneThread) {
   const std::vector<uint64_t> sizes{3 * kBlock + 5, kBlock, 1, 2 * kBlock, 4 * kBlock};
   const std::vector<std::string> files = Make(sizes);
-  NotedIo io;
-  const Result<uint64_t> bytes = PrefetchByRank(&io, files, {2, 8, kBlock, 0});
-  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
-  EXPECT_EQ(*bytes, 10 * kBlock + 6);
+  const uint64_t bytes = Value(PrefetchByRank(&io_, files, {2, 8, kBlock, 0}));
+  EXPECT_EQ(bytes, 10 * kBlock + 6);
   for (size_t i = 0; i < files.size(); ++i) {
-    const std::vector<Call> reads = io.Calls(Call::kRead, std::string(1, "abcde"[i]));
+    const std::vector<Call> reads = io_.Calls(Call::kRead, std::string(1, "abcde"[i]));
     ASSERT_EQ(reads.size(), sizes[i] / kBlock + 1);  // the last finds the end
     for (size_t block = 0; block < reads.size(); ++block) {
       EXPECT_EQ(reads[block].offset, block * kBlock);
@@ -185,16 +180,15 @@ TEST_F(RivalsTest, PrefetchReadsEachFileOnceInBlocksByOneThread) {
     }
     EXPECT_EQ(Resident(files[i]), (sizes[i] + 4095) / 4096);
   }
-  EXPECT_TRUE(io.Calls(Call::kDontNeed).empty());
+  EXPECT_TRUE(io_.Calls(Call::kDontNeed).empty());
 }
 
 TEST_F(RivalsTest, PrefetchSplitsFilesByRank) {
   // One thread for each of two ranks: rank 0 takes a, c, e in this order, rank 1 b and d.
   const std::vector<std::string> files = Make({kBlock, kBlock, kBlock, kBlock, kBlock});
-  NotedIo io;
-  ASSERT_TRUE(PrefetchByRank(&io, files, {2, 1, kBlock, 0}).ok());
+  ASSERT_TRUE(PrefetchByRank(&io_, files, {2, 1, kBlock, 0}).ok());
   std::map<std::thread::id, std::string> order;
-  for (const Call& open : io.Calls(Call::kOpen)) order[open.thread] += open.file;
+  for (const Call& open : io_.Calls(Call::kOpen)) order[open.thread] += open.file;
   std::set<std::string> shares;
   for (const auto& [thread, names] : order) shares.insert(names);
   EXPECT_EQ(shares, (std::set<std::string>{"ace", "bd"}));
@@ -202,36 +196,32 @@ TEST_F(RivalsTest, PrefetchSplitsFilesByRank) {
 
 TEST_F(RivalsTest, PrefetchHasItsThreadsForEachRankAndNoMore) {
   const std::vector<std::string> files = Make(std::vector<uint64_t>(12, kBlock));
-  NotedIo io;
-  io.HoldUntil(6);
-  ASSERT_TRUE(PrefetchByRank(&io, files, {2, 3, kBlock, 0}).ok());
-  EXPECT_EQ(io.most_at_once(), 6u);
+  io_.HoldUntil(6);
+  ASSERT_TRUE(PrefetchByRank(&io_, files, {2, 3, kBlock, 0}).ok());
+  EXPECT_EQ(io_.most_at_once(), 6u);
 }
 
 TEST_F(RivalsTest, PrefetchTellsWhatFailed) {
   const std::vector<std::string> files = Make({kBlock, kBlock});
-  NotedIo io;
-  io.FailReadsOf("b");
-  const Result<uint64_t> bytes = PrefetchByRank(&io, files, {1, 2, kBlock, 0});
+  io_.FailReadsOf("b");
+  const Result<uint64_t> bytes = PrefetchByRank(&io_, files, {1, 2, kBlock, 0});
   ASSERT_FALSE(bytes.ok());
   EXPECT_EQ(bytes.error().message, "reading b: broken");
-  EXPECT_FALSE(PrefetchByRank(&io, {dir_ / "absent"}, {1, 1, kBlock, 0}).ok());
+  EXPECT_FALSE(PrefetchByRank(&io_, {dir_ / "absent"}, {1, 1, kBlock, 0}).ok());
 }
 
 TEST_F(RivalsTest, WindowSlidesInOrderAndDropsBehindItself) {
   const std::vector<std::string> files = Make({3 * kBlock, 2 * kBlock + 100, kBlock});
-  NotedIo io;
-  const Result<uint64_t> bytes = SlideWindow(&io, files, {1, 1, kBlock, 2 * kBlock});
-  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
-  EXPECT_EQ(*bytes, 6 * kBlock + 100);
+  const uint64_t bytes = Value(SlideWindow(&io_, files, {1, 1, kBlock, 2 * kBlock}));
+  EXPECT_EQ(bytes, 6 * kBlock + 100);
   std::string story;
-  for (const Call& call : io.All())
+  for (const Call& call : io_.All())
     if (call.kind != Call::kOpen)
       story += (call.kind == Call::kRead ? " +" : " -") + call.file +
                std::to_string((call.offset + call.bytes - 1) / kBlock);
   EXPECT_EQ(story, " +a0 +a1 -a0 +a2 -a1 +b0 -a2 +b1 -b0 +b2 -b1 +c0");
   // Each with the two blocks before it.
-  EXPECT_EQ(io.Calls(Call::kDontNeed).at(2).offset, 0u);
+  EXPECT_EQ(io_.Calls(Call::kDontNeed).at(2).offset, 0u);
 }
 
 TEST_F(RivalsTest, WindowLeavesNoMoreThanItsSize) {
@@ -248,21 +238,18 @@ TEST_F(RivalsTest, WindowLeavesNoMoreThanItsSize) {
 
 TEST_F(RivalsTest, WindowHasItsThreadsAndNoMore) {
   const std::vector<std::string> files = Make({12 * kBlock});
-  NotedIo io;
-  io.HoldUntil(3);
-  ASSERT_TRUE(SlideWindow(&io, files, {1, 3, kBlock, 8 * kBlock}).ok());
-  EXPECT_EQ(io.most_at_once(), 3u);
-  EXPECT_EQ(io.Calls(Call::kRead).size(), 12u);
-  EXPECT_EQ(io.Calls(Call::kDontNeed).size(), 4u);
+  io_.HoldUntil(3);
+  ASSERT_TRUE(SlideWindow(&io_, files, {1, 3, kBlock, 8 * kBlock}).ok());
+  EXPECT_EQ(io_.most_at_once(), 3u);
+  EXPECT_EQ(io_.Calls(Call::kRead).size(), 12u);
+  EXPECT_EQ(io_.Calls(Call::kDontNeed).size(), 4u);
 }
 
 TEST_F(RivalsTest, WindowTellsWhatFailed) {
   const std::vector<std::string> files = Make({kBlock});
-  NotedIo io;
-  io.FailReadsOf("a");
-  EXPECT_EQ(SlideWindow(&io, files, {1, 2, kBlock, kBlock}).error().message, "reading a: broken");
-  EXPECT_NE(SlideWindow(&io, files, {1, 2, kBlock, 1}).error().message.find("--window"),
-            std::string::npos);
+  io_.FailReadsOf("a");
+  EXPECT_EQ(SlideWindow(&io_, files, {1, 2, kBlock, kBlock}).error().message, "reading a: broken");
+  EXPECT_TRUE(Has(SlideWindow(&io_, files, {1, 2, kBlock, 1}).error().message, "--window"));
 }
 
 TEST_F(RivalsTest, ChunksOfAllWorkersAreTheFilesOnceInOrder) {
@@ -281,11 +268,10 @@ TEST_F(RivalsTest, ChunksOfAllWorkersAreTheFilesOnceInOrder) {
 TEST_F(RivalsTest, DirectHandsOverEveryByteInOrder) {
   const std::vector<uint64_t> sizes{3 * kBlock + 5, kBlock, 2 * kBlock + 4097};
   const std::vector<std::string> files = Make(sizes);
-  NotedIo io;
   std::vector<Chunk> seen;
   bool is_equal = true;
   const auto worker = DirectWorker::Make(
-      &io, files, {1, 3, kBlock, 2 * kBlock, 0}, 0, [&](const Chunk& chunk, const uint8_t* bytes) {
+      &io_, files, {1, 3, kBlock, 2 * kBlock, 0}, 0, [&](const Chunk& chunk, const uint8_t* bytes) {
         seen.push_back(chunk);
         for (uint64_t i = 0; i < chunk.bytes; ++i)
           is_equal &= static_cast<char>(bytes[i]) == Byte(chunk.file, chunk.offset + i);
@@ -296,8 +282,8 @@ TEST_F(RivalsTest, DirectHandsOverEveryByteInOrder) {
   EXPECT_EQ(seen, ChunksOf(sizes, kBlock, 0, 1));
   EXPECT_TRUE(is_equal);
   EXPECT_EQ((*worker)->bytes(), 6 * kBlock + 5 + 4097);
-  for (const Call& open : io.Calls(Call::kOpen)) EXPECT_TRUE(open.is_direct);
-  for (const Call& read : io.Calls(Call::kRead)) {
+  for (const Call& open : io_.Calls(Call::kOpen)) EXPECT_TRUE(open.is_direct);
+  for (const Call& read : io_.Calls(Call::kRead)) {
     EXPECT_EQ(read.offset % kBlock, 0u);
     EXPECT_EQ(read.bytes % kDirectAlign, 0u);
     EXPECT_LE(read.bytes, kBlock);
@@ -308,29 +294,27 @@ TEST_F(RivalsTest, DirectLeavesNothingInThePageCache) {
   if (!IsOnDisk()) GTEST_SKIP() << dir_ << " is not on a disk";
   const std::vector<std::string> files = Make({5 * kBlock + 5});
   const std::unique_ptr<Io> io = MakeSystemIo();
-  const auto worker = DirectWorker::Make(io.get(), files, {1, 2, kBlock, 4 * kBlock, 0}, 0, {});
-  ASSERT_TRUE(worker.ok()) << worker.error().message;
-  (*worker)->StartReading();
-  const Status loaded = (*worker)->Load();
-  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  const auto worker =
+      Value(DirectWorker::Make(io.get(), files, {1, 2, kBlock, 4 * kBlock, 0}, 0, {}));
+  worker->StartReading();
+  ASSERT_TRUE(IsOk(worker->Load()));
   EXPECT_EQ(Resident(files[0]), 0u);
 }
 
 TEST_F(RivalsTest, DirectReadsNoMoreThanItsPoolAhead) {
   // Until Load, two workers' pools of three chunks each fill, and no more; each with its threads.
   const std::vector<std::string> files = Make({20 * kBlock});
-  NotedIo io;
   const DirectConfig config{2, 2, kBlock, 6 * kBlock, 0};
-  io.HoldUntil(4);
+  io_.HoldUntil(4);
   std::vector<std::unique_ptr<DirectWorker>> workers;
   size_t released = 0;
   bool is_within = true;
   for (uint32_t i = 0; i < 2; ++i) {
-    auto made = DirectWorker::Make(&io, files, config, i, [&](const Chunk&, const uint8_t*) {
+    auto made = DirectWorker::Make(&io_, files, config, i, [&, i](const Chunk&, const uint8_t*) {
       // This chunk is not released yet: at most three of this worker's beyond those released.
       const size_t first = i == 0 ? 0 : 10;
       size_t mine = 0;
-      for (const Call& read : io.Calls(Call::kRead))
+      for (const Call& read : io_.Calls(Call::kRead))
         mine += read.offset / kBlock >= first && read.offset / kBlock < first + 10 ? 1 : 0;
       is_within &= mine <= released % 10 + 3;
       ++released;
@@ -339,35 +323,29 @@ TEST_F(RivalsTest, DirectReadsNoMoreThanItsPoolAhead) {
     workers.push_back(std::move(*made));
     workers.back()->StartReading();
   }
-  while (io.Calls(Call::kRead).size() < 6) std::this_thread::yield();
+  while (io_.Calls(Call::kRead).size() < 6) std::this_thread::yield();
   for (const auto& worker : workers) ASSERT_TRUE(worker->Load().ok());
   EXPECT_TRUE(is_within);
   EXPECT_EQ(released, 20u);
-  EXPECT_EQ(io.most_at_once(), 4u);
+  EXPECT_EQ(io_.most_at_once(), 4u);
 }
 
 TEST_F(RivalsTest, DirectTellsWhatFailed) {
   const std::vector<std::string> files = Make({2 * kBlock, kBlock});
-  NotedIo io;
-  io.FailReadsOf("b");
-  const auto worker = DirectWorker::Make(&io, files, {1, 2, kBlock, 4 * kBlock, 0}, 0, {});
-  ASSERT_TRUE(worker.ok());
-  (*worker)->StartReading();
-  EXPECT_EQ((*worker)->Load().error().message, "reading b: broken");
-  EXPECT_NE(DirectWorker::Make(&io, files, {2, 2, kBlock, kBlock, 0}, 0, {})
-                .error()
-                .message.find("--pool"),
-            std::string::npos);
+  io_.FailReadsOf("b");
+  const auto worker = Value(DirectWorker::Make(&io_, files, {1, 2, kBlock, 4 * kBlock, 0}, 0, {}));
+  worker->StartReading();
+  EXPECT_EQ(worker->Load().error().message, "reading b: broken");
+  EXPECT_TRUE(Has(DirectWorker::Make(&io_, files, {2, 2, kBlock, kBlock, 0}, 0, {}).error().message,
+                  "--pool"));
 }
 
 TEST_F(RivalsTest, DirectStopsWhenItIsNotWanted) {
   const std::vector<std::string> files = Make({8 * kBlock});
-  NotedIo io;
-  auto worker = DirectWorker::Make(&io, files, {1, 2, kBlock, 2 * kBlock, 0}, 0, {});
-  ASSERT_TRUE(worker.ok());
-  (*worker)->StartReading();
-  worker->reset();  // its readers wait for room: they end all the same
-  EXPECT_LE(io.Calls(Call::kRead).size(), 2u);
+  auto worker = Value(DirectWorker::Make(&io_, files, {1, 2, kBlock, 2 * kBlock, 0}, 0, {}));
+  worker->StartReading();
+  worker.reset();  // its readers wait for room: they end all the same
+  EXPECT_LE(io_.Calls(Call::kRead).size(), 2u);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/model/sample/counters.h"
 #include "tools/model/sample/residency.h"
 
@@ -40,19 +42,16 @@ TEST(Counters, NodeFilePages) {
 TEST(Counters, AbsentGroupGivesNothing) { EXPECT_EQ(CgroupJson("/nonexistent"), ""); }
 
 TEST(Counters, GroupOfTheFirstVersionHasTheSameMembers) {
-  const fs::path dir =
-      fs::temp_directory_path() / ("ppc_cgroup_test." + std::to_string(::getpid()));
-  fs::create_directories(dir);
-  std::ofstream(dir / "memory.usage_in_bytes") << "700\n";
-  std::ofstream(dir / "memory.stat")
-      << "cache 1\ntotal_cache 500\ntotal_rss 120\ntotal_mapped_file 400\ntotal_active_file 30\n";
-  std::ofstream(dir / "memory.kmem.usage_in_bytes") << "80\n";
-  std::ofstream(dir / "memory.failcnt") << "3\n";
-  std::ofstream(dir / "memory.oom_control") << "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
-  const std::string text = CgroupJson(dir);
-  fs::remove_all(dir);
+  const TempTree tree;
+  tree.Write("/memory.usage_in_bytes", "700\n");
+  tree.Write(
+      "/memory.stat",
+      "cache 1\ntotal_cache 500\ntotal_rss 120\ntotal_mapped_file 400\ntotal_active_file 30\n");
+  tree.Write("/memory.kmem.usage_in_bytes", "80\n");
+  tree.Write("/memory.failcnt", "3\n");
+  tree.Write("/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
   EXPECT_EQ(
-      text,
+      CgroupJson(tree.Root()),
       "\"cg\":{\"current\":700,\"file\":500,\"anon\":120,\"kernel\":80,\"file_mapped\":400,"
       "\"active_file\":30,\"pgscan\":0,\"pgsteal\":0,\"workingset_refault_file\":0,\"high\":0,"
       "\"max\":3,\"oom_kill\":1}");
@@ -61,33 +60,29 @@ TEST(Counters, GroupOfTheFirstVersionHasTheSameMembers) {
 class ResidencyTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    dir_ = fs::temp_directory_path() / ("ppc_sample_test." + std::to_string(::getpid()));
-    fs::create_directories(dir_);
-    std::ofstream(dir_ / "b", std::ios::binary) << std::string(64 * 4096, 'x');
-    std::ofstream(dir_ / "a", std::ios::binary) << std::string(100, 'x');
-    std::ofstream(dir_ / "empty");
+    tree_.Write("/b", std::string(64 * 4096, 'x'));
+    tree_.Write("/a", std::string(100, 'x'));
+    tree_.Write("/empty", "");
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
-  fs::path dir_;
+  const TempTree tree_;
+  const fs::path dir_ = tree_.Root();
 };
 
 TEST_F(ResidencyTest, ListsFilesByName) {
-  const auto files = MapDirectory(dir_);
-  ASSERT_TRUE(files.ok());
-  ASSERT_EQ(files->size(), 2u);
-  EXPECT_EQ((*files)[0].first, "a");
-  EXPECT_EQ((*files)[1].second.pages(), 64u);
+  const auto files = Value(MapDirectory(dir_));
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].first, "a");
+  EXPECT_EQ(files[1].second.pages(), 64u);
   EXPECT_FALSE(MapDirectory(dir_ / "none").ok());
 }
 
 TEST_F(ResidencyTest, FreshFilesAreResident) {
-  const auto file = MappedFile::Open(dir_ / "b");
-  ASSERT_TRUE(file.ok());
-  EXPECT_EQ(file->Resident(0, 1000), 64u);
-  EXPECT_EQ(file->Resident(10, 4), 4u);
-  EXPECT_EQ(file->Digits(8, 4), "44444444");
-  EXPECT_EQ(file->Digits(128, 8).size(), 128u);  // more buckets than pages
+  const auto file = Value(MappedFile::Open(dir_ / "b"));
+  EXPECT_EQ(file.Resident(0, 1000), 64u);
+  EXPECT_EQ(file.Resident(10, 4), 4u);
+  EXPECT_EQ(file.Digits(8, 4), "44444444");
+  EXPECT_EQ(file.Digits(128, 8).size(), 128u);  // more buckets than pages
 }
 
 TEST_F(ResidencyTest, DroppedFilesAreNot) {
@@ -96,10 +91,9 @@ TEST_F(ResidencyTest, DroppedFilesAreNot) {
   ::fsync(fd);
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   ::close(fd);
-  const auto file = MappedFile::Open(dir_ / "b");
-  ASSERT_TRUE(file.ok());
-  if (file->Resident(0, 64) == 64) GTEST_SKIP() << "this file system keeps pages (tmpfs)";
-  EXPECT_EQ(file->Digits(8, 4), "00000000");
+  const auto file = Value(MappedFile::Open(dir_ / "b"));
+  if (file.Resident(0, 64) == 64) GTEST_SKIP() << "this file system keeps pages (tmpfs)";
+  EXPECT_EQ(file.Digits(8, 4), "00000000");
 }
 
 }  // namespace

@@ -22,9 +22,7 @@ SYSTEMS = [("native", "Native", 57.0, 58.5, 0, 0),
 
 def position(system, memory, time, load_s):
     """Bytes read from the disk by `time` since exec."""
-    if system in ("native", "maio-record") or (system == "precache" and memory == "limit"):
-        return min(1, max(0, (time - INIT) / load_s)) * MODEL
-    if system == "native-ra":
+    if system in ("native", "native-ra", "maio-record") or (system, memory) == ("precache", "limit"):
         return min(1, max(0, (time - INIT) / load_s)) * MODEL
     return min(MODEL, max(0, time) * DISK * 0.97)
 

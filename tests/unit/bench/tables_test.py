@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables in documents are what the kept raw results give, and say what these say."""
 import os
-import sys
 import unittest
 
-TOP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../..")
-sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
-
-import tables  # noqa: E402
-from filesystems import table as filesystems  # noqa: E402
-from front import documents as front  # noqa: E402
-from gpu import documents as gpu  # noqa: E402
-from loaders import table as loaders  # noqa: E402
+import paths  # noqa: F401 (sets the paths)
+import tables
+from filesystems import table as filesystems
+from front import documents as front
+from gpu import documents as gpu
+from loaders import table as loaders
 
 
 class Documents(unittest.TestCase):

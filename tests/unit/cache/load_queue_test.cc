@@ -134,6 +134,25 @@ class ServicesTest : public LoadQueueTest {
   static constexpr uint64_t kSecond = 1'000'000'000;
 };
 
+// What was soonest of a service is kept until something of it comes or goes.
+TEST_F(ServicesTest, ANearerRangeOfAnotherGroupMakesAServiceUrgent) {
+  Want(1, 2, 100, 100 * kSecond);
+  Want(2, 2, 100, 50 * kSecond);
+  const auto next = [this] { return ServiceOf(Next(0)->payer); };
+  EXPECT_EQ(next(), 2u);
+  Want(1, 1, 100, kSecond, 1);
+  EXPECT_EQ(next(), 1u);
+  queue_.Advance(Next(0), 50);
+  EXPECT_EQ(next(), 1u) << "half of it is left";
+  queue_.Advance(Next(0), 50);
+  EXPECT_EQ(next(), 2u);
+  LoadItem urgent = *Next(0);
+  urgent.deadline_ns = kSecond;
+  queue_.PutBack(std::move(urgent));
+  EXPECT_EQ(TakeBytes(100), (std::map<uint32_t, uint64_t>{{2, 100}}));
+  EXPECT_EQ(next(), 2u);
+}
+
 TEST_F(ServicesTest, ShareAlikeWhateverTheirRangesAreCutTo) {
   Want(1, 1000, 100);
   Want(2, 20, 5000);

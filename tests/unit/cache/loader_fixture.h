@@ -33,6 +33,7 @@ class LoaderPoolTest : public testing::Test {
     payer_->charge = std::make_shared<const ChargeHandle>(backend_.get(), 9);
     payer_->budget = std::make_shared<Budget>(
         std::shared_ptr<MemorySource>(backend_.get(), [](MemorySource*) {}));
+    Make({});
   }
   void Make(LoaderPool::Options options, int nodes = 1) {
     if (options.threads_per_node == 0) options.threads_per_node = 1;

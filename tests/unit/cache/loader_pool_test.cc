@@ -10,7 +10,6 @@ namespace ppc {
 namespace {
 
 TEST_F(LoaderPoolTest, LoadsInStepsAndReportsChunks) {
-  Make({});
   std::vector<uint64_t> lengths;
   std::vector<uint32_t> charges;
   backend_->OnLoad([&](const LoadRequest& request) {
@@ -38,7 +37,6 @@ TEST_F(LoaderPoolTest, LoadsInStepsAndReportsChunks) {
 }
 
 TEST_F(LoaderPoolTest, WhatIsResidentIsNotLoaded) {
-  Make({});
   (void)backend_->Load({.file = 1, .length = 4 * kMiB});
   Submit({Item(0, 8 * kMiB)});
   pool_->RunUntilIdle();
@@ -48,7 +46,6 @@ TEST_F(LoaderPoolTest, WhatIsResidentIsNotLoaded) {
 }
 
 TEST_F(LoaderPoolTest, ReplaceStopsWithinOneStep) {
-  Make({});
   Submit({Item(0, 64 * kMiB)});
   ASSERT_TRUE(pool_->RunSlice(0));  // 2 MiB of the first chunk
   Submit({Item(128 * kMiB, 2 * kMiB)}, /*replaces=*/true);
@@ -66,7 +63,6 @@ TEST_F(LoaderPoolTest, ReplaceStopsWithinOneStep) {
 }
 
 TEST_F(LoaderPoolTest, OtherGroupsGoOn) {
-  Make({});
   Submit({Item(0, 8 * kMiB, 1), Item(64 * kMiB, 8 * kMiB, 2)});
   pool_->Interrupt(4, 1);
   pool_->RunUntilIdle();
@@ -75,7 +71,6 @@ TEST_F(LoaderPoolTest, OtherGroupsGoOn) {
 }
 
 TEST_F(LoaderPoolTest, MemoryInterruptsAndTheRestComesLater) {
-  Make({});
   Submit({Item(0, 8 * kMiB)});
   ASSERT_TRUE(pool_->RunSlice(0));
   backend_->SetMemoryOther(900 * kMiB);
@@ -95,7 +90,6 @@ TEST_F(LoaderPoolTest, MemoryInterruptsAndTheRestComesLater) {
 }
 
 TEST_F(LoaderPoolTest, TheBudgetIsAskedBeforeEveryChunk) {
-  Make({});
   backend_->SetMemoryOther(790 * kMiB);  // the threshold is 800 MiB
   Submit({Item(0, 64 * kMiB)});
   pool_->RunUntilIdle();
@@ -113,7 +107,6 @@ TEST_F(LoaderPoolTest, LoadsKeepToTheReadLimit) {
       &buckets);
   payer_->rate->SetDevice(BlockDevice{8, 0});
   (void)backend_->Load({.file = 1, .length = 32 * kMiB});
-  Make({});
   const uint64_t start = backend_->NowNs();
   Submit({Item(0, 64 * kMiB)});
   // What is resident costs nothing: its end is reached at once, however it is cut.
@@ -189,7 +182,6 @@ TEST_F(LoaderPoolTest, ServicesShareAlike) {
 }
 
 TEST_F(LoaderPoolTest, AGroupIsItsServicesOwn) {
-  Make({});
   LoadItem others = Item(64 * kMiB, 8 * kMiB, 1);
   others.payer = std::make_shared<Payer>(Payer{.service = 7});
   Submit({Item(0, 8 * kMiB, 1), others});
@@ -204,7 +196,6 @@ TEST_F(LoaderPoolTest, AGroupIsItsServicesOwn) {
 }
 
 TEST_F(LoaderPoolTest, WhatAnEndedServiceAskedForIsNotLoaded) {
-  Make({});
   Submit({Item(0, 64 * kMiB, 1), Item(128 * kMiB, 64 * kMiB, 2)});
   ASSERT_TRUE(pool_->RunSlice(0));
   pool_->EndService(4);
@@ -220,7 +211,6 @@ TEST_F(LoaderPoolTest, WhatAnEndedServiceAskedForIsNotLoaded) {
 
 // The module has 64 places for all groups of all services.
 TEST_F(LoaderPoolTest, AnotherGroupsInterruptionOnlyDelays) {
-  Make({});
   Submit({Item(0, 8 * kMiB)});
   backend_->CancelNextLoad();
   pool_->RunUntilIdle();
@@ -243,7 +233,6 @@ TEST_F(LoaderPoolTest, AFullQueueInterruptsTheOldestList) {
 }
 
 TEST_F(LoaderPoolTest, WhatIsWithdrawnIsReportedAndTheChunkInFlightGoesOn) {
-  Make({});
   LoadItem others = Item(128 * kMiB, 8 * kMiB, 1);
   others.payer = std::make_shared<Payer>(Payer{.service = 7});
   Submit({Item(0, 64 * kMiB, 1), Item(64 * kMiB, 8 * kMiB, 2), others});
@@ -262,7 +251,6 @@ TEST_F(LoaderPoolTest, WhatIsWithdrawnIsReportedAndTheChunkInFlightGoesOn) {
 }
 
 TEST_F(LoaderPoolTest, ShutdownInterrupts) {
-  Make({});
   Submit({Item(0, 8 * kMiB)});
   ASSERT_TRUE(pool_->RunSlice(0));
   pool_->Stop();
@@ -273,7 +261,6 @@ TEST_F(LoaderPoolTest, ShutdownInterrupts) {
 
 TEST_F(LoaderPoolTest, AFileThatIsGoneHasFailed) {
   backend_->MakeStale(1);
-  Make({});
   Submit({Item(0, 8 * kMiB)});
   pool_->RunUntilIdle();
   const IoResult result = Results()[0];
@@ -283,7 +270,6 @@ TEST_F(LoaderPoolTest, AFileThatIsGoneHasFailed) {
 
 TEST_F(LoaderPoolTest, ReadErrorsAreFailures) {
   backend_->SetReadErrors(1, true);
-  Make({});
   Submit({Item(0, 4 * kMiB)});
   pool_->RunUntilIdle();
   EXPECT_EQ(Results()[0].failed, 4 * kMiB);
@@ -337,7 +323,6 @@ TEST_F(LoaderPoolTest, WhoGetsNoPageDoesNotHoldUpOthers) {
 }
 
 TEST_F(LoaderPoolTest, UnmountEndsAllLoads) {
-  Make({});
   Submit({Item(0, 4 * kMiB)});
   backend_->Unmount();
   pool_->RunUntilIdle();

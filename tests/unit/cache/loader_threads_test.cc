@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that load, and when they wake.
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,17 +13,33 @@
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <system_error>
 #include <thread>
+#include <vector>
 
+#include "daemon/cache/loader_layout.h"
 #include "tests/unit/cache/loader_fixture.h"
 
 namespace ppc {
 namespace {
 
+LoadItem Small(LoadItem item) {
+  item.is_small = true;
+  return item;
+}
+
 class LoaderThreadsTest : public LoaderPoolTest {
  protected:
+  static void SubmitTo(LoaderPool* pool, std::vector<LoadItem> items, bool replaces = false) {
+    pool->Submit(items, replaces);
+  }
+  void SubmitSmall(uint64_t count) {
+    std::vector<LoadItem> items;
+    for (uint64_t i = 0; i < count; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
+    Submit(items);
+  }
   // Until so many results have come, 10 s each.
   void Await(size_t count) {
     std::vector<IoResult> all;
@@ -50,8 +68,7 @@ TEST_F(LoaderThreadsTest, EachNodeHasItsOwnThreads) {
 TEST_F(LoaderThreadsTest, AMemoryOnlyNodeGetsWhatNamesItAndNothingElse) {
   const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
   LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 1, .manual = true}, &completions_);
-  std::vector<LoadItem> items{Item(0, 8 * kMiB), Item(8 * kMiB, 8 * kMiB, 0, 2)};
-  pool.Submit(items, false);
+  SubmitTo(&pool, {Item(0, 8 * kMiB), Item(8 * kMiB, 8 * kMiB, 0, 2)});
   EXPECT_FALSE(pool.RunSlice(0));
   pool.RunUntilIdle();
   const Residency resident = *backend_->Resident(1, 0, 0, {});
@@ -64,11 +81,8 @@ TEST_F(LoaderThreadsTest, ThreadsOfTheRightNodeAreWoken) {
   const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
   LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 2}, &completions_);
   for (uint64_t i = 0; i < 20; ++i) {
-    std::vector<LoadItem> items{Item(i * 2 * kMiB, 2 * kMiB, 0, i % 2 == 0 ? -1 : 2)};
-    pool.Submit(items, false);
-    pollfd ready{completions_.fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&ready, 1, 10000), 1);
-    (void)Results();
+    SubmitTo(&pool, {Item(i * 2 * kMiB, 2 * kMiB, 0, i % 2 == 0 ? -1 : 2)});
+    ASSERT_NO_FATAL_FAILURE(Await(1));
   }
   const Residency resident = *backend_->Resident(1, 0, 0, {});
   EXPECT_EQ(resident.node[1], 20 * kMiB);
@@ -81,11 +95,8 @@ TEST_F(LoaderThreadsTest, WhatSomebodyWaitsForGoesBeforeWriters) {
   backend_->OnLoad([&](const LoadRequest&) { seen = syscall(SYS_ioprio_get, 1, 0); });
   LoaderPool pool(backend_.get(), {NumaNode{0, {}}}, {.threads_per_node = 1}, &completions_);
   const auto load = [&](uint64_t at) {
-    std::vector<LoadItem> items{Item(at, 2 * kMiB)};
-    pool.Submit(items, false);
-    pollfd ready{completions_.fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&ready, 1, 10000), 1);
-    (void)Results();
+    SubmitTo(&pool, {Item(at, 2 * kMiB)});
+    ASSERT_NO_FATAL_FAILURE(Await(1));
   };
   load(0);
   EXPECT_EQ(seen, kBestEffort | 7);
@@ -100,8 +111,7 @@ TEST_F(LoaderThreadsTest, ANodeWithoutThreadsIsLoadedByAny) {
     LoaderPool pool(backend_.get(), {NumaNode{0, {}}, NumaNode{2, {}}},
                     {.threads_per_node = 1, .manual = true}, &completions_);
     const auto offset = static_cast<uint64_t>(node) * 2 * kMiB;
-    std::vector<LoadItem> items{Item(offset, 2 * kMiB, 0, node)};
-    pool.Submit(items, false);
+    SubmitTo(&pool, {Item(offset, 2 * kMiB, 0, node)});
     pool.RunUntilIdle();
     EXPECT_TRUE(pool.IsIdle()) << node;
     EXPECT_EQ(backend_->Resident(1, offset, 2 * kMiB, {})->resident, 2 * kMiB) << node;
@@ -121,14 +131,12 @@ TEST_F(LoaderThreadsTest, ThreadsLoadAndAreInterrupted) {
     changed.wait(lock, [&] { return open; });
   });
   LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2}, &completions_);
-  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
-  pool.Submit(items, false);
+  SubmitTo(&pool, {Item(0, 32 * kMiB)});
   {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return held == 2; });
   }
-  std::vector<LoadItem> next{Item(128 * kMiB, 8 * kMiB)};
-  pool.Submit(next, true);
+  SubmitTo(&pool, {Item(128 * kMiB, 8 * kMiB)}, /*replaces=*/true);
   {
     const std::lock_guard lock(mutex);
     open = true;
@@ -145,8 +153,7 @@ TEST_F(LoaderThreadsTest, ThreadsWaitForRoomWithoutBeingAsked) {
   backend_->SetMemoryOther(900 * kMiB);
   LoaderPool pool(backend_.get(), Nodes(2), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
                   &completions_);
-  std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
-  pool.Submit(items, false);
+  SubmitTo(&pool, {Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)});
   backend_->SetMemoryOther(0);
   backend_->AdvanceClock(50 * 1000 * 1000);  // what was seen before is old
   ASSERT_NO_FATAL_FAILURE(Await(2));
@@ -207,11 +214,6 @@ TEST_F(LoaderThreadsTest, WhoReadsMemoryHoldsUpNobody) {
 
 // ------------------------------------------------------------------ small items
 
-LoadItem Small(LoadItem item) {
-  item.is_small = true;
-  return item;
-}
-
 TEST_F(LoaderThreadsTest, SmallItemsHaveThreadsOfTheirOwn) {
   Make({.threads_per_node = 1, .small_loads = 3});
   ASSERT_EQ(pool_->Threads(), 1);
@@ -237,9 +239,7 @@ TEST_F(LoaderThreadsTest, WithoutSuchThreadsAnyLoadsSmallItems) {
 // They say how long the disk takes to answer, not what it gives.
 TEST_F(LoaderThreadsTest, SmallItemsDoNotTellTheDevicesSpeed) {
   Make({.threads_per_node = 1, .small_loads = 2});
-  std::vector<LoadItem> items;
-  for (uint64_t i = 0; i < 100; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
-  Submit(items);
+  SubmitSmall(100);
   pool_->RunUntilIdle();
   EXPECT_EQ(pool_->Device().bytes_per_s, 0u);
   EXPECT_EQ(pool_->Stats().loaded, 100u * 4096);
@@ -247,9 +247,7 @@ TEST_F(LoaderThreadsTest, SmallItemsDoNotTellTheDevicesSpeed) {
 
 TEST_F(LoaderThreadsTest, AnInterruptedGroupOfSmallItemsIsOver) {
   Make({.threads_per_node = 1, .small_loads = 2});
-  std::vector<LoadItem> items;
-  for (uint64_t i = 0; i < 100; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
-  Submit(items);
+  SubmitSmall(100);
   EXPECT_TRUE(pool_->RunSlice(1));
   pool_->Interrupt(4, 63);
   EXPECT_TRUE(pool_->IsIdle());
@@ -307,6 +305,71 @@ TEST_F(LoaderThreadsTest, NoMoreThreadsIsOneErrorWithARemedy) {
               "cannot start a thread that loads; raise TasksMax=.*Resource temporarily");
 }
 #endif
+
+NumaNode NodeOf(int id, int first_cpu, size_t cpus) {
+  NumaNode node{id, CpuList(cpus)};
+  std::iota(node.cpus.begin(), node.cpus.end(), first_cpu);
+  return node;
+}
+
+int ThreadsOf(const LoaderLayout& layout, int node) {
+  return static_cast<int>(
+      std::ranges::count(layout.Threads(), node, [](const auto& thread) { return thread.node; }));
+}
+
+TEST(LoaderLayout, ANodeHasAThreadForFourOfItsCpusWithinLimits) {
+  const LoaderLayout layout(
+      {NodeOf(0, 0, 2), NodeOf(1, 2, 32), NodeOf(2, 34, 200), NodeOf(3, 0, 0)}, 0, 4);
+  EXPECT_EQ(ThreadsOf(layout, 0), 4);
+  EXPECT_EQ(ThreadsOf(layout, 1), 8);
+  EXPECT_EQ(ThreadsOf(layout, 2), 16);
+  EXPECT_EQ(ThreadsOf(layout, 3), 4);
+  EXPECT_EQ(layout.Threads().size(), 32u);
+}
+
+TEST(LoaderLayout, NoMoreThanTheMostAreTheLeast) {
+  EXPECT_EQ(ThreadsOf(LoaderLayout({NodeOf(0, 0, 4)}, 0, 64), 0), 16);
+}
+
+TEST(LoaderLayout, WhatIsConfiguredHolds) {
+  const LoaderLayout layout({NodeOf(0, 0, 4), NodeOf(1, 4, 64)}, 20, 4);
+  EXPECT_EQ(ThreadsOf(layout, 0), 20);
+  EXPECT_EQ(ThreadsOf(layout, 1), 20);
+}
+
+// A node with more threads than another has the last of them.
+TEST(LoaderLayout, NodesComeInTurnAndCoresToo) {
+  const LoaderLayout layout({NodeOf(0, 0, 2), NodeOf(1, 2, 16)}, 0, 3);
+  std::vector<int> nodes;
+  std::vector<CpuList> cpus;
+  for (const LoaderLayout::Thread& thread : layout.Threads()) {
+    nodes.push_back(thread.node);
+    cpus.push_back(thread.cpus);
+  }
+  EXPECT_EQ(nodes, (std::vector<int>{0, 1, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(cpus, (std::vector<CpuList>{{0}, {2}, {1}, {3}, {0}, {4}, {5}}));
+}
+
+TEST(LoaderLayout, NodesWithCpusTakeWhatIsForNone) {
+  const LoaderLayout layout({NodeOf(0, 0, 0), NodeOf(1, 0, 4), NodeOf(3, 4, 4)}, 1, 1);
+  EXPECT_EQ(layout.Nodes(), 4);
+  EXPECT_TRUE(layout.HasThreads(0));
+  EXPECT_FALSE(layout.HasThreads(2));
+  EXPECT_FALSE(layout.TakesAny(0));
+  EXPECT_TRUE(layout.TakesAny(1));
+  EXPECT_FALSE(layout.TakesAny(2));
+  EXPECT_TRUE(layout.TakesAny(3));
+  EXPECT_EQ(layout.NodeInTurn(0), 1);
+  EXPECT_EQ(layout.NodeInTurn(1), 3);
+  EXPECT_EQ(layout.NodeInTurn(2), 1);
+  EXPECT_TRUE(layout.Threads()[0].cpus.empty()) << "from anywhere";
+}
+
+TEST(LoaderLayout, WhereNoNodeHasCpusAllTakeWhatIsForNone) {
+  const LoaderLayout layout({NodeOf(0, 0, 0), NodeOf(1, 0, 0)}, 1, 1);
+  EXPECT_TRUE(layout.TakesAny(0));
+  EXPECT_TRUE(layout.TakesAny(1));
+}
 
 }  // namespace
 }  // namespace ppc

@@ -14,6 +14,8 @@
 #include "daemon/supervisor/options.h"
 #include "extras/oci/programs.h"
 #include "sim/policy_test_options.h"
+#include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {
@@ -48,29 +50,25 @@ std::string Section(const std::string& page, const Verb& verb) {
 class BashWords {
  public:
   explicit BashWords(const Program& program) : program_(program) {
-    char name[] = "/tmp/ppc-completion-XXXXXX";
-    dir_ = mkdtemp(name);
-    std::ofstream(dir_ + "/script") << BashCompletion(program);
+    tree_.Write("/script", BashCompletion(program));
   }
-  ~BashWords() { std::filesystem::remove_all(dir_); }
 
   // What bash offers for the last of `words`.
   std::string Of(const std::vector<std::string>& words) {
-    std::string line = "source " + dir_ + "/script; COMP_WORDS=(" + program_.name;
+    std::string line = "source " + tree_.Path("/script") + "; COMP_WORDS=(" + program_.name;
     for (const std::string& word : words) line += " '" + word + "'";
     std::string function = program_.name;
     std::replace(function.begin(), function.end(), '-', '_');
     line += "); COMP_CWORD=" + std::to_string(words.size()) + "; _" + function +
-            "; printf ' %s ' \"${COMPREPLY[@]}\" >" + dir_ + "/out";
-    std::ofstream(dir_ + "/line") << line;
-    EXPECT_EQ(std::system(("bash " + dir_ + "/line").c_str()), 0) << line;
-    std::ifstream out(dir_ + "/out");
-    return {std::istreambuf_iterator<char>(out), {}};
+            "; printf ' %s ' \"${COMPREPLY[@]}\" >" + tree_.Path("/out");
+    tree_.Write("/line", line);
+    EXPECT_EQ(std::system(("bash " + tree_.Path("/line")).c_str()), 0) << line;
+    return tree_.Read("/out");
   }
 
  private:
   const Program& program_;
-  std::string dir_;
+  const TempTree tree_;
 };
 
 std::vector<std::string> Words(const std::string& name) {
@@ -84,17 +82,17 @@ TEST(Documents, TheManPageHasEveryVerbAndOption) {
   for (const Program* program : Programs()) {
     const std::string page = WithoutEscapes(ManPage(*program));
     for (const char* part : {".TH", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", ".SH EXIT STATUS"}) {
-      EXPECT_NE(page.find(part), std::string::npos) << program->name << part;
+      EXPECT_TRUE(Has(page, part)) << program->name << part;
     }
     for (const Verb& verb : program->verbs) {
       const std::string section = *verb.name == '\0' ? page : Section(page, verb);
       EXPECT_NE(section, "") << program->name << " " << verb.name;
       for (const Option& option : verb.options) {
-        EXPECT_NE(section.find(option.name), std::string::npos) << verb.name << option.name;
+        EXPECT_TRUE(Has(section, option.name)) << verb.name << option.name;
       }
     }
     for (const Option& option : program->common) {
-      EXPECT_NE(page.find(option.name), std::string::npos) << option.name;
+      EXPECT_TRUE(Has(page, option.name)) << option.name;
     }
   }
 }
@@ -102,15 +100,14 @@ TEST(Documents, TheManPageHasEveryVerbAndOption) {
 TEST(Documents, TheManPageIsCleanRoff) {
   if (std::system("command -v groff >/dev/null") != 0) GTEST_SKIP() << "no groff here";
   for (const Program* program : Programs()) {
-    char name[] = "/tmp/ppc-page-XXXXXX";
-    const std::string dir = mkdtemp(name);
-    std::ofstream(dir + "/page") << ManPage(*program);
+    const TempTree tree;
+    const std::string& dir = tree.Root();
+    tree.Write("/page", ManPage(*program));
     EXPECT_EQ(std::system(("groff -man -ww -Tascii -z " + dir + "/page 2>" + dir +
                            "/err && test ! -s " + dir + "/err")
                               .c_str()),
               0)
         << program->name;
-    std::filesystem::remove_all(dir);
   }
 }
 
@@ -122,14 +119,14 @@ TEST(Documents, TheCompletionHasEveryVerbAndOption) {
       if (!words.empty()) {
         const std::string last = words.back();
         words.back() = last.substr(0, 1);
-        EXPECT_NE(bash.Of(words).find(" " + last + " "), std::string::npos) << verb.name;
+        EXPECT_TRUE(Has(bash.Of(words), " " + last + " ")) << verb.name;
         words.back() = last;
       }
       words.emplace_back("--");
       const std::string offered = bash.Of(words);
       for (const std::span<const Option> options : {verb.options, program->common}) {
         for (const Option& option : options) {
-          EXPECT_NE(offered.find(std::string(" ") + option.name + " "), std::string::npos)
+          EXPECT_TRUE(Has(offered, std::string(" ") + option.name + " "))
               << program->name << " " << verb.name << option.name << offered;
         }
       }
@@ -140,11 +137,11 @@ TEST(Documents, TheCompletionHasEveryVerbAndOption) {
 TEST(Documents, TheCompletionKnowsValuesAndCommands) {
   BashWords bash(ctl::CtlProgram());
   EXPECT_EQ(bash.Of({"reg_policy", "/proc", "maio", "--backend", "o"}), " observer ");
-  EXPECT_NE(bash.Of({"template", "list", "--dir", "/us"}).find(" /usr "), std::string::npos);
-  EXPECT_NE(bash.Of({"run", "/proc", "--", "bas"}).find(" bash "), std::string::npos);
-  EXPECT_NE(bash.Of({"rm_policy", "/us"}).find(" /usr "), std::string::npos);
+  EXPECT_TRUE(Has(bash.Of({"template", "list", "--dir", "/us"}), " /usr "));
+  EXPECT_TRUE(Has(bash.Of({"run", "/proc", "--", "bas"}), " bash "));
+  EXPECT_TRUE(Has(bash.Of({"rm_policy", "/us"}), " /usr "));
   // An operand with a verb's name is no verb.
-  EXPECT_NE(bash.Of({"rm_policy", "run", "--t"}).find(" --timeout "), std::string::npos);
+  EXPECT_TRUE(Has(bash.Of({"rm_policy", "run", "--t"}), " --timeout "));
 }
 
 }  // namespace

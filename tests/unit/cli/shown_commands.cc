@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -119,6 +121,30 @@ size_t EndOfStatement(const std::string& file, const std::string& text, size_t b
   return text.size();
 }
 
+// How a command is written: of the shell its words, of other languages quoted ones.  Between them
+// stand spaces, behind a separator.
+struct Form {
+  std::vector<std::string> words;
+  std::string separator;
+};
+
+bool IsWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Whether the words stand there, as words of their own.
+bool Matches(const std::string& text, size_t at, const Form& form) {
+  if (at > 0 && IsWordChar(text[at - 1]) && IsWordChar(text[at])) return false;
+  for (const std::string& word : form.words) {
+    if (&word != &form.words.front()) {
+      if (text.compare(at, form.separator.size(), form.separator) != 0) return false;
+      at = std::min(text.find_first_not_of(' ', at + form.separator.size()), text.size());
+    }
+    if (text.compare(at, word.size(), word) != 0) return false;
+    at += word.size();
+  }
+  const char next = at < text.size() ? text[at] : ' ';
+  return std::islower(static_cast<unsigned char>(next)) == 0 && next != '_' && next != '-';
+}
+
 }  // namespace
 
 std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std::string& text,
@@ -227,20 +253,23 @@ std::vector<std::string> CallsOf(const TestText& test, const std::string& comman
                                  const std::string& by) {
   std::istringstream stream(command);
   const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-  std::string shell = "\\b" + words[0];
-  std::string code = words.size() == 1 ? words[0] : "";
-  for (size_t i = 1; i < words.size(); ++i) {
-    shell += " +" + words[i];
-    code += (i == 1 ? "\"" : "\", *\"") + words[i];
+  std::vector<Form> forms = {{words, " "}};
+  if (words.size() > 1) forms.push_back({{words.begin() + 1, words.end()}, ","});
+  for (std::string& word : forms.back().words) {
+    if (words.size() > 1) word = "\"" + word + "\"";
   }
-  if (words.size() > 1) code += "\"";
-  const std::string own = by.empty() ? "" : "|\\b" + by;
-  const std::regex call("(" + shell + "|" + code + own + ")(?![a-z_-])");
+  if (!by.empty()) forms.push_back({{by}, ""});
+  std::set<size_t> begins;
+  for (const Form& form : forms) {
+    size_t at = 0;
+    while ((at = test.text.find(form.words[0], at)) != std::string::npos) {
+      if (Matches(test.text, at, form)) begins.insert(at);
+      ++at;
+    }
+  }
   std::vector<std::string> calls;
-  const std::string& text = test.text;
-  for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) {
-    const auto begin = static_cast<size_t>(it->position());
-    calls.push_back(text.substr(begin, EndOfStatement(test.file, text, begin) - begin));
+  for (const size_t begin : begins) {
+    calls.push_back(test.text.substr(begin, EndOfStatement(test.file, test.text, begin) - begin));
   }
   return calls;
 }

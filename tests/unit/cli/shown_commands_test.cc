@@ -18,6 +18,7 @@
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
 #include "sim/policy_test_options.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {
@@ -25,66 +26,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What runs the documented commands of a program and verb, with each option that a document has in
-// one of its calls: "here" is this test, else files below tests/.
-struct RunBy {
-  const char* command;
-  const char* tests;
-  const char* by = "";  // a function of theirs that calls it
+// Functions of tests that call a program without its name, and part of those tests' names.
+struct Caller {
+  std::string_view command;
+  const char* function = "";
+  const char* test = "";
 };
-constexpr std::array kRunBy = {
-    RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py", "run"},
-    RunBy{"ppc-runner", "e2e/102-standalone.sh", "begin"},
-    RunBy{"ppcctl artifact capture", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact list", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact restore", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact rm", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact verify", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl bind-pid", "unit/supervisor/ppcctl_verbs_test.cc"},
-    RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
-    RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
-    RunBy{"ppcctl explain-pid", "e2e/103-read-limit.sh"},
-    RunBy{"ppcctl list", "unit/supervisor/ppcctl_output_test.cc"},
-    RunBy{"ppcctl metrics", "../extras/metrics/tests/ppcd_metrics_test.cc"},
-    RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
-    RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
-    RunBy{"ppcctl node", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
-    RunBy{"ppcctl watch-xllm", "all/xllm"},
-    RunBy{"ppcctl place", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
-    RunBy{"ppcctl plan", "e2e/080-run.sh"},
-    RunBy{"ppcctl reg_policy", "e2e/lib.sh e2e/013-no-bpf.sh"},
-    RunBy{"ppcctl report", "e2e/124-report.sh"},
-    RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
-    RunBy{"ppcctl run",
-          "e2e/080-run.sh e2e/124-report.sh e2e/125-artifacts-container.sh all/compile "
-          "unit/supervisor/ppcctl_test.cc "
-          "unit/supervisor/ppcctl_run_test.cc ../extras/artifact/tests/ppcctl_artifact_test.cc "
-          "unit/supervisor/ppcctl_service_test.cc"},
-    RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},
-    RunBy{"ppcctl service phase", "unit/supervisor/ppcctl_service_test.cc"},
-    RunBy{"ppcctl service ready",
-          "e2e/124-report.sh unit/supervisor/ppcctl_test.cc nodes/service.py"},
-    RunBy{"ppcctl service start", "e2e/121-rights.sh e2e/080-run.sh nodes/service.py"},
-    RunBy{"ppcctl service failed", "unit/supervisor/ppcd_failed_test.cc"},
-    RunBy{"ppcctl service stop", "e2e/080-run.sh nodes/service.py"},
-    RunBy{"ppcctl service-id", "here e2e/080-run.sh unit/supervisor/ppcctl_test.cc"},
-    RunBy{"ppcctl status", "e2e/lib.sh"},
-    RunBy{"ppcctl support-bundle", "e2e/080-run.sh"},
-    RunBy{"ppcctl template list", "here e2e/080-run.sh"},
-    RunBy{"ppcctl template rerecord", "unit/supervisor/ppcctl_template_test.cc"},
-    RunBy{"ppcctl template synth",
-          "e2e/114-large-template.sh unit/supervisor/ppcctl_template_test.cc"},
-    RunBy{"ppcctl top", "e2e/080-run.sh"},
-    RunBy{"ppcctl warm",
-          "unit/supervisor/ppcctl_verbs_test.cc unit/supervisor/ppcctl_template_test.cc"},
-    RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
-    RunBy{
-        "ppcd",
-        "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
-        "../extras/metrics/tests/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
-        "unit/supervisor/ppcd_log_test.cc",
-        "StartDaemon"},
-};
+constexpr std::array kCallers = {Caller{"ppc-policy-test", "run", "policy_test_test"},
+                                 Caller{"ppc-runner", "begin", "102-standalone"},
+                                 Caller{"ppcd", "StartDaemon", "ppcd_"}};
+// Commands that need no ppcd, and their exit status in ThoseThatNeedNoDaemonWork; doctor says that
+// there is no ppcd.
+const std::map<std::string, int> kHere = {{"ppcctl doctor", 1},
+                                          {"ppcctl drop", 0},
+                                          {"ppcctl service-id", 2},
+                                          {"ppcctl template list", 0},
+                                          {"ppcctl xpus", 0}};
 
 const Program& ProgramNamed(const std::string& name) {
   for (const Program* program : {&ctl::CtlProgram(), &control::DaemonProgram(), &RunnerProgram()}) {
@@ -199,9 +156,22 @@ Shown AllShown() {
   return shown;
 }
 
-std::vector<std::string> WordsIn(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
+// Of this project's tests, those of extras/ as well; not this one, which only names commands.
+std::vector<TestText> AllTests() {
+  const fs::path top = PPC_TEST_SOURCE_DIR;
+  std::vector<TestText> tests;
+  for (const char* dir : {"tests", "extras"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(top / dir)) {
+      const std::string name = entry.path().lexically_relative(top);
+      const std::string end = entry.path().extension();
+      const bool is_program = end.empty() || end == ".sh" || end == ".py" || end == ".cc";
+      const bool is_test = name.starts_with("tests/") || name.find("/tests/") != std::string::npos;
+      if (!entry.is_regular_file() || !is_program || !is_test) continue;
+      if (name.find("shown_commands") == std::string::npos)
+        tests.push_back({name, TextOf(entry.path())});
+    }
+  }
+  return tests;
 }
 
 bool HasOption(const std::string& text, const std::string& option) {
@@ -308,46 +278,34 @@ TEST(ShownCommands, AreRunByTests) {
     if (checked.command.empty()) continue;
     documented[checked.command].insert(checked.options.begin(), checked.options.end());
   }
-  std::map<std::string, RunBy> listed;
-  for (const RunBy& row : kRunBy) {
-    EXPECT_TRUE(listed.emplace(row.command, row).second) << row.command << " is there twice";
-    EXPECT_TRUE(documented.contains(row.command)) << "no document has " << row.command;
-  }
+  const std::vector<TestText> tests = AllTests();
   for (const auto& [command, options] : documented) {
-    const auto it = listed.find(command);
-    if (it == listed.end()) {
-      ADD_FAILURE() << command << " is documented: say in kRunBy which test runs it";
-      continue;
-    }
+    const auto* const caller = std::ranges::find(kCallers, command, &Caller::command);
     std::vector<std::string> calls;
-    for (const std::string& test : WordsIn(it->second.tests)) {
-      if (test == "here") continue;
-      const TestText text{test, TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "tests" / test)};
-      const std::vector<std::string> of_test = CallsOf(text, command, it->second.by);
-      EXPECT_FALSE(of_test.empty()) << test << " does not run " << command;
+    for (const TestText& test : tests) {
+      const bool has_caller =
+          caller != kCallers.end() && test.file.find(caller->test) != std::string::npos;
+      const std::vector<std::string> of_test =
+          CallsOf(test, command, has_caller ? caller->function : "");
       calls.insert(calls.end(), of_test.begin(), of_test.end());
     }
+    EXPECT_TRUE(!calls.empty() || kHere.contains(command))
+        << command << " is documented, and no test runs it";
     for (const std::string& option : options) {
       const bool is_run = std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
         return HasOption(call, option);
       });
       EXPECT_TRUE(is_run) << command << " " << option
-                          << " is documented, and no call of it in the tests listed has that";
+                          << " is documented, and no call of it in a test has that";
     }
   }
 }
 
 // Those that need no ppcd, as they stand; directories are ones of our own.
 TEST(ShownCommands, ThoseThatNeedNoDaemonWork) {
-  char name[] = "/tmp/ppc-shown-XXXXXX";
-  const std::string dir = mkdtemp(name);
-  std::ofstream(dir + "/x.gguf") << "not much";
-  // doctor says that there is no ppcd.
-  const std::map<std::string, int> kHere = {{"ppcctl doctor", 1},
-                                            {"ppcctl drop", 0},
-                                            {"ppcctl service-id", 2},
-                                            {"ppcctl template list", 0},
-                                            {"ppcctl xpus", 0}};
+  const TempTree tree;
+  const std::string& dir = tree.Root();
+  tree.Write("/x.gguf", "not much");
   std::set<std::string> ran;
   for (const ShownCommand& shown : AllShown().commands) {
     const Checked checked = CheckShown(shown);
@@ -364,15 +322,10 @@ TEST(ShownCommands, ThoseThatNeedNoDaemonWork) {
     const int status = std::system((line + " >" + dir + "/out 2>&1 </dev/null").c_str());
     const int wanted = is_help ? 0 : kHere.at(checked.command);
     EXPECT_EQ(WEXITSTATUS(status), wanted) << shown.where << ": " << line << "\n"
-                                           << TextOf(dir + "/out");
+                                           << tree.Read("/out");
     ran.insert(checked.command);
   }
-  for (const RunBy& row : kRunBy) {
-    const std::vector<std::string> tests = WordsIn(row.tests);
-    const bool is_here = std::find(tests.begin(), tests.end(), "here") != tests.end();
-    EXPECT_EQ(is_here, ran.contains(row.command)) << row.command;
-  }
-  fs::remove_all(dir);
+  for (const auto& [command, status] : kHere) EXPECT_TRUE(ran.contains(command)) << command;
 }
 
 }  // namespace

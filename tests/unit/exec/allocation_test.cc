@@ -11,6 +11,7 @@
 #include "daemon/policy/plugin.h"
 #include "policies/maio/template/template.h"
 #include "sim/replay/replay_backend.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace {
@@ -27,6 +28,10 @@ void* Counted(size_t bytes) {
 
 void* operator new(size_t bytes) { return Counted(bytes); }
 void* operator new[](size_t bytes) { return Counted(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++g_allocations;
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
@@ -50,10 +55,9 @@ class AllocationTest : public testing::Test {
  protected:
   void SetUp() override {
     for (int service = 0; service < kServices; ++service) AddService(service);
-    Result<std::unique_ptr<Plugin>> plugin =
-        Plugin::Open(PPC_TEST_POLICY_DIR "/libppc_maio.so", {.allow_any_owner = true});
-    ASSERT_TRUE(plugin.ok()) << plugin.error().message;
-    plugin_ = std::move(*plugin);
+    std::unique_ptr<Plugin> plugin =
+        Value(Plugin::Open(PPC_TEST_POLICY_DIR "/libppc_maio.so", {.allow_any_owner = true}));
+    plugin_ = std::move(plugin);
     RuntimeConfig config;
     config.mount = "/mnt/test";
     config.policy_name = "maio";
@@ -67,8 +71,7 @@ class AllocationTest : public testing::Test {
       return std::shared_ptr<MemorySource>(&backend_, [](MemorySource*) {});
     };
     runtime_ = std::make_unique<Runtime>(&backend_, plugin_->table(), std::move(config));
-    const Status started = runtime_->Start();
-    ASSERT_TRUE(started.ok()) << started.error().message;
+    ASSERT_TRUE(IsOk(runtime_->Start()));
     for (int service = 0; service < kServices; ++service) {
       ASSERT_TRUE(
           runtime_

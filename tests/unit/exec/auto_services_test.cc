@@ -27,12 +27,9 @@ class AutoServicesTest : public ExecutorTest {
     config.options.auto_service = is_on;
     Start(std::move(config));
   }
-  // exe "": a thread of the kernel.
   void Process(int pid, int parent, int group, const std::string& words = "serve") {
     const std::string base = "/proc/" + std::to_string(pid);
-    tree_.Write(base + "/stat", std::to_string(pid) + " (a b) S " + std::to_string(parent) + " " +
-                                    std::to_string(group) +
-                                    " 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+    tree_.WriteStat(pid, parent, group);
     tree_.Write(base + "/cgroup", "0::/\n");
     tree_.Write(base + "/cmdline", words);
   }
@@ -278,6 +275,26 @@ TEST_F(AutoServicesTest, NobodyElseHasOne) {
   Miss(77, 0);  // gone already
   EXPECT_EQ(services_, (std::vector<int>{-1, -1, -1}));
   EXPECT_TRUE(told_.empty());
+}
+
+// ONNX's external data, shards of a few MiB.
+TEST_F(AutoServicesTest, ManyFilesOfADirectoryAreAModel) {
+  constexpr uint64_t kFiles = AutoServices::kManyBytes / (16 * kMiB);
+  Process(9, 1, 9, "serve");
+  for (uint64_t i = 0; i < 2 * kFiles; ++i) {
+    const char* const directory = i % 2 == 0 ? "parts/" : "others/";
+    backend_.AddFile(10 + i, directory + std::to_string(i), 16 * kMiB);
+  }
+  StartHere();
+  // Here and there, or again and again, they are none.
+  for (uint64_t i = 0; i < 2 * kFiles; ++i) Miss(9, 0, 10 + i);
+  for (uint64_t i = 0; i < 2 * kFiles; ++i) Miss(9, i, 10);
+  EXPECT_TRUE(told_.empty());
+  for (uint64_t i = 0; i < kFiles; ++i) Miss(9, 0, 10 + 2 * i);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0]["op"], "service_start");
+  EXPECT_EQ(told_[0]["params"]["model"], "parts/");
+  EXPECT_EQ(services_.back(), 0);
 }
 
 TEST_F(AutoServicesTest, OneThatIsRefusedIsNotAskedForAgain) {

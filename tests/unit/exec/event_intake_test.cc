@@ -34,12 +34,20 @@ class EventIntakeTest : public PartsTest {
   }
   void Progress(int count = 1, uint64_t file = 1) {
     for (int i = 0; i < count; ++i) {
-      Event event = MissEvent(file, static_cast<uint64_t>(i) * kPageBytes, kPageBytes);
-      event.kind = EventKind::kProgress;
-      backend_.Push(event);
+      backend_.Push(ProgressEvent(file, static_cast<uint64_t>(i) * kPageBytes));
     }
+    Drain();
+  }
+  void Drain() {
     while (intake_->DrainBatch() > 0) {
     }
+  }
+  // A service of everybody, and one with a group and its process 98.
+  void StartTwo() {
+    tree_.Write("/sys/fs/cgroup/one/memory.current", "10\n");
+    tree_.Write("/proc/98/cgroup", "0::/one\n");
+    ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
+    ASSERT_TRUE(services_->Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
   }
   // The services of readers are looked up by another thread from now on.
   void LookReadersUp() {
@@ -75,6 +83,7 @@ class EventIntakeTest : public PartsTest {
 TEST_F(EventIntakeTest, AnEventWaitsUntilItsFileIsKnown) {
   Progress(2);
   EXPECT_TRUE(seen_.empty());
+  EXPECT_EQ(control_.Pending(), 1u) << "it is looked up once";
   EXPECT_EQ(intake_->Stats().held, 2u);
   Turn(&control_);
   ASSERT_EQ(seen_.size(), 2u);
@@ -83,11 +92,6 @@ TEST_F(EventIntakeTest, AnEventWaitsUntilItsFileIsKnown) {
   EXPECT_EQ(seen_.size(), 3u);
   EXPECT_EQ(intake_->Stats().held, 2u);
   EXPECT_EQ(intake_->Stats().progress, 3u);
-}
-
-TEST_F(EventIntakeTest, AnUnknownFileIsLookedUpOnce) {
-  Progress(8);
-  EXPECT_EQ(control_.Pending(), 1u);
 }
 
 TEST_F(EventIntakeTest, WhereALookUpIsNotTakenTheNextTurnTriesAgain) {
@@ -105,12 +109,9 @@ TEST_F(EventIntakeTest, FilesOfOneProcessAreLookedUpTogether) {
   constexpr uint64_t kFiles = 30000;
   for (uint64_t file = 1; file <= kFiles; ++file) {
     backend_.AddFile(file, "small/" + std::to_string(file), kPageBytes);
-    Event event = MissEvent(file, 0, kPageBytes);
-    event.kind = EventKind::kProgress;
-    backend_.Push(event);
+    backend_.Push(ProgressEvent(file, 0));
   }
-  while (intake_->DrainBatch() > 0) {
-  }
+  Drain();
   EXPECT_EQ(control_.Pending(), HeldEvents::kAhead / EventIntake::kFilesPerJob);
   size_t turns = 0;
   for (; seen_.size() < kFiles && turns < kFiles; ++turns) Turn(&control_);
@@ -154,7 +155,7 @@ TEST(HeldEventsTest, EachProcessWaitsForItselfAlone) {
   std::vector<uint64_t> taken;
   size_t asked = 0;
   const auto take_but = [&](int blocked) {
-    return [&, blocked](const Event& one) {
+    return [&, blocked](const Event& one, const Arrival&) {
       ++asked;
       if (one.tgid == blocked) return false;
       taken.push_back(one.offset);
@@ -176,6 +177,7 @@ TEST(HeldEventsTest, EachProcessWaitsForItselfAlone) {
 TEST_F(EventIntakeTest, WhereTooManyWaitTheNextSaysThatSomeAreLost) {
   Progress(static_cast<int>(HeldEvents::kMax) + 3);
   EXPECT_EQ(intake_->Stats().held_lost, 3u);
+  EXPECT_EQ(backend_.kept_names, HeldEvents::kMax) << "of those that wait, not of the lost";
   Turn(&control_);
   ASSERT_EQ(seen_.size(), HeldEvents::kMax);
   for (size_t i = 0; i < seen_.size(); ++i)
@@ -193,8 +195,8 @@ TEST_F(EventIntakeTest, WhereTooManyWaitTheProcessThatHoldsMostLosesFirst) {
   EXPECT_EQ(add(8), 8) << "it has its share";
   EXPECT_EQ(held.size(), HeldEvents::kMax);
   size_t left[2] = {};
-  held.Release(
-      6, [&](const Event& event) { return ++left[event.tgid - 7] > 0; }, no_ask);
+  const auto take = [&](const Event& event, const Arrival&) { return ++left[event.tgid - 7] > 0; };
+  held.Release(6, take, no_ask);
   EXPECT_EQ(left[0], HeldEvents::kMax - HeldEvents::kShare);
   EXPECT_EQ(left[1], HeldEvents::kShare);
   EXPECT_TRUE(held.empty());
@@ -205,8 +207,7 @@ TEST_F(EventIntakeTest, OnlyTheProcessThatLostEventsSaysSo) {
   for (int i = 0; i < static_cast<int>(HeldEvents::kMax) + 3; ++i)
     backend_.Push(MissEvent(1, 0, kPageBytes, 7 + i % 2));
   for (int i = 0; i < 3; ++i) backend_.Push(MissEvent(1, 0, kPageBytes, 9));
-  while (intake_->DrainBatch() > 0) {
-  }
+  Drain();
   ASSERT_GT(intake_->Stats().held_lost, 0u);
   Turn(&control_);
   std::map<int, int> told;
@@ -216,17 +217,10 @@ TEST_F(EventIntakeTest, OnlyTheProcessThatLostEventsSaysSo) {
 }
 
 TEST_F(EventIntakeTest, EachServiceIsToldOnceOfALossThatMayBeItsOwn) {
-  tree_.Write("/sys/fs/cgroup/one/memory.current", "10\n");
-  tree_.Write("/proc/98/cgroup", "0::/one\n");
-  ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
-  ASSERT_TRUE(services_->Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
+  StartTwo();
   const auto event = [&](int tgid, uint8_t flags) {
-    Event one = MissEvent(1, 0, kPageBytes, tgid);
-    one.kind = EventKind::kProgress;
-    one.flags = flags;
-    backend_.Push(one);
-    while (intake_->DrainBatch() > 0) {
-    }
+    backend_.Push(ProgressEvent(1, 0, tgid, flags));
+    Drain();
     Turn(&control_);
     return (seen_.back().flags & PPC_F_LOST) != 0;
   };
@@ -239,6 +233,82 @@ TEST_F(EventIntakeTest, EachServiceIsToldOnceOfALossThatMayBeItsOwn) {
   backend_.AdvanceClock(kNsPerSec);
   ASSERT_TRUE(services_->Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
   EXPECT_FALSE(event(98, 0)) << "it began after the loss";
+}
+
+class LostBeforeTest : public EventIntakeTest {
+ protected:
+  LostBeforeTest() {
+    tree_.WriteStat(50);
+    backend_.AddFile(2, "model/b", kMiB);
+    backend_.AdvanceClock(kNsPerSec);
+  }
+  void Come(int tgid, uint8_t flags = 0, uint64_t file = 1) {
+    backend_.Push(ProgressEvent(file, 0, tgid, flags));
+    Drain();
+  }
+  // Installs it; its reader's events have waited until then.
+  void Begin(const Json& message) {
+    backend_.AdvanceClock(100 * kMs);
+    ASSERT_TRUE(services_->Start(message).ok());
+    Turn(&control_);
+  }
+  std::vector<bool> SaidLost(int tgid) const {
+    std::vector<bool> said;
+    for (const miss_io& event : seen_) {
+      if (event.pid == tgid) said.push_back((event.flags & PPC_F_LOST) != 0);
+    }
+    return said;
+  }
+};
+
+const Json kAutomatic = {{"service_id", "a"}, {"pid", 50}, {"auto", true}};
+
+TEST_F(LostBeforeTest, AnAutomaticServiceIsToldWhereTheLossWas) {
+  Come(50);
+  Come(50);
+  backend_.AdvanceClock(100 * kMs);
+  Come(60, kEventLost);
+  Come(50);
+  Come(50);
+  Begin(kAutomatic);
+  EXPECT_EQ(SaidLost(50), (std::vector<bool>{false, false, true, false}));
+}
+
+class LossBeforeItTest : public LostBeforeTest, public testing::WithParamInterface<uint64_t> {};
+
+// Right before its first event it may be its own, long before it does not concern it.
+TEST_P(LossBeforeItTest, ConcernsItForTwoSeconds) {
+  Come(60, kEventLost);
+  backend_.AdvanceClock(GetParam() * kMs);
+  Come(50);
+  Begin(kAutomatic);
+  Come(50);
+  EXPECT_EQ(SaidLost(50), (std::vector<bool>{GetParam() <= 2000, false}));
+}
+INSTANTIATE_TEST_SUITE_P(Ms, LossBeforeItTest, testing::Values(1000, 2001));
+
+TEST_F(LostBeforeTest, AnotherStartOfAnOpenServiceIsTold) {
+  StartTwo();
+  Come(98);
+  Turn(&control_);
+  backend_.AdvanceClock(100 * kMs);
+  Come(50, 0, 2);  // waits for its file
+  Come(98, kEventLost);
+  Come(50);
+  Begin({{"service_id", "a"}});
+  EXPECT_EQ(SaidLost(50), (std::vector<bool>{false, true}));
+}
+
+TEST_F(LostBeforeTest, AProcessThatLostSomeOfItsOwnSaysSoAfterALossOfOthers) {
+  Come(60, 0, 2);
+  Turn(&control_);  // what it does next waits for nothing
+  Come(50);
+  for (size_t i = 0; i < HeldEvents::kMax; ++i) backend_.Push(MissEvent(1, 0, kPageBytes, 50));
+  Drain();
+  ASSERT_GT(intake_->Stats().held_lost, 0u);
+  Come(60, kEventLost, 2);
+  Begin(kAutomatic);
+  EXPECT_EQ(SaidLost(50), (std::vector<bool>{true}));
 }
 
 TEST_F(EventIntakeTest, AMessageIsNextWhereNothingWaits) {

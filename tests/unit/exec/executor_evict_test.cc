@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the loop asks a policy what to drop, and what becomes of the answer.
+// When the loop asks a policy what to drop, and what becomes of the answer; what a runtime says of
+// its memory to the one that divides the machine's.
+#include <unistd.h>
+
+#include <utility>
 #include <vector>
 
 #include "tests/unit/exec/executor_fixture.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -50,6 +55,33 @@ TEST_F(ExecutorEvictTest, EvictIsAskedEvery200MsAboveTheThreshold) {
   backend_.SetMemoryOther(90 * kMiB);
   while (backend_.NowNs() < start + 2000 * kMs) Turn();
   EXPECT_NEAR(asked, 5, 1);
+}
+
+// The loader waits for a chunk's room, so use does not rise above the threshold.
+TEST_F(ExecutorEvictTest, QueuedLoadsThatHaveNoRoomAskForIt) {
+  for (const bool is_queued : {false, true}) {
+    int asked = 0;
+    bool has_more = is_queued;
+    policy_.plan = [&](const ppc_plan_request&) {
+      if (std::exchange(has_more, false))
+        policy_.list.push_back({.file = 1, .offset = 0, .size = 16 * kMiB});
+    };
+    policy_.evict = [&](const miss_io*) { ++asked; };
+    Start();
+    // Nothing is loaded meanwhile, and there is no tick.
+    const auto turn = [this] {
+      backend_.Push(MissEvent(1, 0, kPageBytes, getpid()));
+      (void)runtime_->executor().RunOnce();
+    };
+    turn();
+    turn();
+    backend_.SetMemoryOther(80 * kMiB);
+    backend_.AdvanceClock(20 * kMs);
+    turn();
+    EXPECT_EQ(asked, is_queued ? 1 : 0);
+    backend_.SetMemoryOther(0);
+    runtime_.reset();
+  }
 }
 
 TEST_F(ExecutorEvictTest, EvictListsAreExecutedAndReported) {
@@ -146,6 +178,60 @@ TEST_F(ExecutorEvictTest, WhereNothingIsLoadedReadAheadIsTheKernels) {
   miss(3);
   EXPECT_GT(runtime_->loader().Stats().loaded, 0u);
   EXPECT_TRUE(backend_.Attached().managed_readahead);
+}
+
+constexpr uint64_t kSecond = 1000 * kMs;
+
+class MemoryShareTest : public ExecutorTest {
+ protected:
+  MemoryShareTest() {
+    tree_.Write("/proc/meminfo", "MemTotal: 4096000 kB\nMemAvailable: 2048000 kB\n");
+    backend_.AddFile(2, "model/b", 1024 * kMiB);
+    policy_.prefetch = [this](const miss_io& miss) {
+      policy_.list.push_back({.file = miss.file, .offset = kMiB, .size = 8 * kMiB});
+    };
+    RuntimeConfig config;
+    config.roots = SysRoots{tree_.Root(), tree_.Root()};
+    config.options.threshold = 0.75;
+    Start(std::move(config));
+  }
+  Json Memory(const std::vector<std::shared_ptr<const Cgroup>>& groups = {nullptr}) {
+    return runtime_->MemoryJson(groups);
+  }
+  std::shared_ptr<const Cgroup> Limited(const std::string& name, uint64_t bytes) {
+    tree_.Write("/sys/fs/cgroup/" + name + "/memory.max", std::to_string(bytes) + "\n");
+    tree_.Write("/sys/fs/cgroup/" + name + "/memory.current", "0\n");
+    Result<Cgroup> group =
+        Cgroup::Open("/" + name, SysRoots{.sys = tree_.Root(), .proc = tree_.Root()});
+    EXPECT_TRUE(group.ok());
+    return std::make_shared<Cgroup>(std::move(*group));
+  }
+  TempTree tree_;
+};
+
+TEST_F(MemoryShareTest, OneThatDoesNothingWantsRoomToBegin) {
+  const Json memory = Memory();
+  EXPECT_EQ(memory["budget"], uint64_t{1024000} * 1024);
+  EXPECT_EQ(memory["keeps"], 0u);
+  EXPECT_EQ(memory["wants"], 256 * kMiB);
+}
+
+TEST_F(MemoryShareTest, OneThatLoadsWantsItsFilesUntilItRests) {
+  backend_.Push(MissEvent(2, 0, kMiB, 77));
+  Turn();
+  EXPECT_EQ(Memory()["keeps"], 9 * kMiB) << "a miss and what was loaded, counted at once";
+  EXPECT_EQ(Memory()["wants"], 1024 * kMiB);
+  backend_.AdvanceClock(3 * kSecond);
+  EXPECT_EQ(Memory()["wants"], (9 + 256) * kMiB);
+}
+
+TEST_F(MemoryShareTest, NobodyWantsMoreThanTheServicesMayHave) {
+  backend_.Push(MissEvent(2, 0, kMiB, 77));
+  Turn();
+  const auto one = Limited("one", 400 * kMiB);
+  EXPECT_EQ(Memory({one})["wants"], 400 * kMiB);
+  EXPECT_EQ(Memory({one, Limited("two", 200 * kMiB)})["wants"], 600 * kMiB);
+  EXPECT_EQ(Memory({one, nullptr})["wants"], 1024 * kMiB);
 }
 
 }  // namespace

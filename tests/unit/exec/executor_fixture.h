@@ -22,17 +22,19 @@ class ExecutorTest : public testing::Test {
     policy_.done = [](const ppc_result&) {};
     policy_.exit = [] {};
   }
-  void Start(RuntimeConfig config = {}) {
-    runtime_ = MakeRuntime(&backend_, policy_, std::move(config));
+  void Start(RuntimeConfig config = {}, bool is_threaded = false) {
+    runtime_ = MakeRuntime(&backend_, policy_, std::move(config), is_threaded);
     const Status started = runtime_->Start();
     ASSERT_TRUE(started.ok()) << started.error().message;
+  }
+  void StartTwoServices() {
+    policy_.control = [](const std::string&) { return std::string("{}"); };
+    Start();
+    for (const char* const id : {"one", "two"})
+      ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
   }
   // With threads, as in a runner.  What a test's locals give to hooks must be over when it returns.
-  void StartThreaded(RuntimeConfig config = {}) {
-    runtime_ = MakeRuntime(&backend_, policy_, std::move(config), /*is_threaded=*/true);
-    const Status started = runtime_->Start();
-    ASSERT_TRUE(started.ok()) << started.error().message;
-  }
+  void StartThreaded(RuntimeConfig config = {}) { Start(std::move(config), /*is_threaded=*/true); }
   // Turns until `turns` have gone by, loading and evicting in between.
   Executor::End Turn(int turns = 1) {
     Executor::End end = Executor::End::kRunning;

@@ -14,6 +14,21 @@
 namespace ppc {
 namespace {
 
+// On a disk whose reads the service's group may limit.
+class ExecutorOnDiskTest : public ExecutorTest {
+ protected:
+  void LimitReads(uint64_t bytes_per_s) {
+    const std::string limit = "8:0 rbps=" + std::to_string(bytes_per_s) + " riops=max\n";
+    tree_.Write("/sys/fs/cgroup/s/memory.max", "max\n");
+    tree_.Write("/sys/fs/cgroup/s/io.max", limit);
+    tree_.Write("/sys/dev/block/8:0/dev", "8:0\n");
+    tree_.Write("/sys/class/block/sda/dev", "8:0\n");
+    // The replay backend's files lie on the anonymous device 0:0.
+    tree_.Write("/proc/self/mountinfo", "36 35 0:0 / /models rw - btrfs /dev/sda rw\n");
+  }
+  TempTree tree_;
+};
+
 TEST_F(ExecutorTest, AMissReachesThePolicyAndItsListTheDisk) {
   miss_io seen{};
   std::string path;
@@ -38,19 +53,13 @@ TEST_F(ExecutorTest, AMissReachesThePolicyAndItsListTheDisk) {
 }
 
 // The service's own misses and what is loaded for it share its cgroup's limit.
-TEST_F(ExecutorTest, MissesCountAgainstTheReadLimit) {
-  TempTree tree;
-  tree.Write("/sys/fs/cgroup/s/memory.max", "max\n");
-  tree.Write("/sys/fs/cgroup/s/io.max", "8:0 rbps=10485760 riops=max\n");
-  tree.Write("/sys/dev/block/8:0/dev", "8:0\n");
-  tree.Write("/sys/class/block/sda/dev", "8:0\n");
-  // The replay backend's files lie on the anonymous device 0:0.
-  tree.Write("/proc/self/mountinfo", "36 35 0:0 / /models rw - btrfs /dev/sda rw\n");
+TEST_F(ExecutorOnDiskTest, MissesCountAgainstTheReadLimit) {
+  LimitReads(10 * kMiB);
   policy_.prefetch = [&](const miss_io& miss) {
     policy_.list.push_back({.file = miss.file, .offset = 64 * kMiB, .size = 32 * kMiB});
   };
   RuntimeConfig config;
-  config.roots = SysRoots{tree.Root(), tree.Root()};
+  config.roots = SysRoots{tree_.Root(), tree_.Root()};
   config.options.cgroup = "/s";
   Start(std::move(config));
   backend_.Push(MissEvent(1, 0, kMiB, 77));
@@ -91,9 +100,7 @@ TEST_F(ExecutorTest, ContiguousMissesAreOneCall) {
 
 TEST_F(ExecutorTest, ProgressGoesToEventThenEvict) {
   std::string calls;
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, PPC_WANT_PROGRESS, 2 * kMiB);
-  };
+  policy_.Want(PPC_WANT_PROGRESS, 2 * kMiB);
   policy_.event = [&](const miss_io& event) {
     calls += event.kind == PPC_PROGRESS ? 'P' : event.kind == PPC_OPEN ? 'O' : 'C';
   };
@@ -159,13 +166,8 @@ TEST_F(ExecutorTest, WhoHadNothingToLoadIsAskedNowAndThenWhileItsReadersGoOn) {
   EXPECT_EQ(asked, 1) << "there are no more events";
 }
 
-TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
-  TempTree tree;
-  tree.Write("/sys/fs/cgroup/s/memory.max", "max\n");
-  tree.Write("/sys/fs/cgroup/s/io.max", "8:0 rbps=104857600 riops=max\n");
-  tree.Write("/sys/dev/block/8:0/dev", "8:0\n");
-  tree.Write("/sys/class/block/sda/dev", "8:0\n");
-  tree.Write("/proc/self/mountinfo", "36 35 0:0 / /models rw - btrfs /dev/sda rw\n");
+TEST_F(ExecutorOnDiskTest, PlanKnowsHowFastTheDeviceIs) {
+  LimitReads(100 * kMiB);
   for (const bool is_limited : {false, true}) {
     uint64_t at = 0;
     ppc_plan_request last{};
@@ -175,7 +177,7 @@ TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
       at += 8 * kMiB;
     };
     RuntimeConfig config;
-    config.roots = SysRoots{tree.Root(), tree.Root()};
+    config.roots = SysRoots{tree_.Root(), tree_.Root()};
     if (is_limited) config.options.cgroup = "/s";
     (void)backend_.Evict({.file = 1, .length = 256 * kMiB});
     Start(std::move(config));
@@ -196,7 +198,6 @@ TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
 TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
   std::map<uint32_t, uint64_t> at;
   uint64_t most = 0;
-  policy_.control = [](const std::string&) { return std::string("{}"); };
   policy_.plan = [&](const ppc_plan_request& request) {
     most = std::max(most, request.max_bytes);
     uint64_t& next = at[request.service];
@@ -207,12 +208,7 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
                             .service = request.service});
     next += 8 * kMiB;
   };
-  Start();
-  for (const char* const group : {"one", "two"}) {
-    const Result<Json> started =
-        runtime_->Control({{"op", "service_start"}, {"service_id", group}});
-    ASSERT_TRUE(started.ok()) << started.error().message;
-  }
+  StartTwoServices();
   Turn(20);
   EXPECT_EQ(at.size(), 2u);
   EXPECT_EQ(backend_.ResidentBytes(1), 32 * kMiB);
@@ -224,7 +220,6 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
 TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
   std::map<uint32_t, int> asked;
   int left = 8;
-  policy_.control = [](const std::string&) { return std::string("{}"); };
   policy_.plan = [&](const ppc_plan_request& request) {
     ++asked[request.service];
     if (request.service != 0 || left == 0) return;
@@ -232,9 +227,7 @@ TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
     policy_.list.push_back(
         {.file = 1, .offset = static_cast<uint64_t>(left) * 8 * kMiB, .size = 8 * kMiB});
   };
-  Start();
-  for (const char* const id : {"one", "two"})
-    ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
+  StartTwoServices();
   Turn(40);
   EXPECT_EQ(left, 0);
   const auto ticks = static_cast<int>(runtime_->executor().Stats().ticks);
@@ -244,7 +237,6 @@ TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
 // A service that fills its part of the queue does not keep the other from being asked.
 TEST_F(ExecutorTest, AFullQueueOfOneServiceDoesNotStarveAnother) {
   std::map<uint32_t, uint64_t> asked;
-  policy_.control = [](const std::string&) { return std::string("{}"); };
   policy_.plan = [&](const ppc_plan_request& request) {
     asked[request.service] += request.max_bytes;
     policy_.list.push_back({.file = 1,
@@ -252,9 +244,7 @@ TEST_F(ExecutorTest, AFullQueueOfOneServiceDoesNotStarveAnother) {
                             .size = request.max_bytes,
                             .service = request.service});
   };
-  Start();
-  for (const char* const id : {"one", "two"})
-    ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
+  StartTwoServices();
   (void)runtime_->executor().RunOnce();  // nothing is loaded meanwhile
   EXPECT_GT(asked[0], 0u);
   EXPECT_GT(asked[1], 0u);
@@ -297,10 +287,12 @@ TEST_F(ExecutorTest, DoneTellsWhatBecameOfEachChunk) {
 
 TEST_F(ExecutorTest, NonsenseRangesAreRefusedByName) {
   policy_.prefetch = [&](const miss_io&) {
-    policy_.list = {
-        {.path = "../etc/passwd", .size = 1},         {.file = 999, .size = 1},
-        {.file = 1, .offset = UINT64_MAX, .size = 1}, {.file = 1, .size = 1, .group = 99},
-        {.file = 1, .offset = 300 * kMiB, .size = 1}, {.file = 1, .size = 2 * kMiB}};
+    policy_.list = {{.path = "../etc/passwd", .size = 1},
+                    {.file = 999, .size = 1},
+                    {.file = 1, .offset = UINT64_MAX, .size = 1},
+                    {.file = 1, .size = 1, .group = PPC_MAX_GROUPS},
+                    {.file = 1, .offset = 300 * kMiB, .size = 1},
+                    {.file = 1, .size = 2 * kMiB}};
   };
   Start();
   backend_.Push(MissEvent(1, 100 * kMiB, kMiB));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/unit/exec/executor_fixture.h"
+#include "tests/unit/has.h"
 
 namespace ppc {
 namespace {
@@ -13,16 +14,36 @@ class GuardExecutorTest : public ExecutorTest {
  protected:
   static constexpr int kPasses = 4;  // 13 s each: within one back-off
 
+  static constexpr uint64_t kFile = 64 * kMiB;
+
   // A reader in a loop over the first `bytes` of the file, which misses what is not there.
   void Pass(uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += kMiB) {
-      const Result<Residency> there = backend_.Resident(1, at, kMiB, {});
-      ASSERT_TRUE(there.ok());
-      if (there->resident < kMiB) backend_.Push(MissEvent(1, at, kMiB));
+      const Residency there = Value(backend_.Resident(1, at, kMiB, {}));
+      if (there.resident < kMiB) backend_.Push(MissEvent(1, at, kMiB));
       Turn();
     }
     backend_.AdvanceClock(200 * kMs);
     Turn();
+  }
+  void StartWithoutGuard() {
+    RuntimeConfig config;
+    config.options.guard = false;
+    Start(std::move(config));
+  }
+  // A policy that drops all of the file's beginning, which its reader maps.
+  void DropMapped() {
+    backend_.SetMapped(1, true);
+    policy_.Want(PPC_WANT_EVICT);
+    policy_.evict = [this](const miss_io*) {
+      policy_.evict_list = {{.file = 1, .size = kFile, .flags = PPC_IO_UNMAP}};
+    };
+  }
+  // Drops of what is mapped that had no effect.
+  void CountRefused(uint64_t* refused) {
+    policy_.done = [refused](const ppc_result& result) {
+      if (result.kind == PPC_EVICTED && result.ok == 0) *refused += result.mapped;
+    };
   }
   Json Guarded() { return runtime_->StatusJson()["services"][0].value("guard", Json::object()); }
   void Tell(const char* op) {
@@ -32,16 +53,9 @@ class GuardExecutorTest : public ExecutorTest {
 
 // Reads natively: the file, once.
 TEST_F(GuardExecutorTest, APolicyThatDropsWhatIsMappedCostsNoMoreThanTheCredit) {
-  constexpr uint64_t kFile = 64 * kMiB;
-  backend_.SetMapped(1, true);
   uint64_t refused = 0;
-  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
-  policy_.evict = [&](const miss_io*) {
-    policy_.evict_list = {{.file = 1, .size = kFile, .flags = PPC_IO_UNMAP}};
-  };
-  policy_.done = [&](const ppc_result& result) {
-    if (result.kind == PPC_EVICTED && result.ok == 0) refused += result.mapped;
-  };
+  DropMapped();
+  CountRefused(&refused);
   Start();
   for (int pass = 0; pass < kPasses; ++pass) Pass(kFile);
   EXPECT_LE(backend_.DiskReadBytes(), kFile + Guard::kUnmapCredit + 2 * kMiB);
@@ -51,15 +65,8 @@ TEST_F(GuardExecutorTest, APolicyThatDropsWhatIsMappedCostsNoMoreThanTheCredit) 
 }
 
 TEST_F(GuardExecutorTest, WithoutTheGuardItReadsTheFileInEachPass) {
-  constexpr uint64_t kFile = 64 * kMiB;
-  backend_.SetMapped(1, true);
-  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
-  policy_.evict = [&](const miss_io*) {
-    policy_.evict_list = {{.file = 1, .size = kFile, .flags = PPC_IO_UNMAP}};
-  };
-  RuntimeConfig config;
-  config.options.guard = false;
-  Start(std::move(config));
+  DropMapped();
+  StartWithoutGuard();
   for (int pass = 0; pass < kPasses; ++pass) Pass(kFile);
   EXPECT_GT(backend_.DiskReadBytes(), 3 * kFile);
   EXPECT_TRUE(Guarded().empty());
@@ -71,7 +78,7 @@ TEST_F(GuardExecutorTest, WithoutTheGuardNothingIsRefused) {
   backend_.AddFile(2, "model/unread", kUnread);
   backend_.SetMapped(1, true);
   int refused = 0;
-  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
+  policy_.Want(PPC_WANT_EVICT);
   policy_.plan = [&](const ppc_plan_request&) {
     policy_.list = {{.file = 2, .offset = 0, .size = kUnread}};
   };
@@ -82,9 +89,7 @@ TEST_F(GuardExecutorTest, WithoutTheGuardNothingIsRefused) {
   policy_.done = [&](const ppc_result& result) {
     refused += result.error == -EDQUOT || (result.kind == PPC_EVICTED && result.mapped > 0);
   };
-  RuntimeConfig config;
-  config.options.guard = false;
-  Start(std::move(config));
+  StartWithoutGuard();
   for (int pass = 0; pass < kPasses; ++pass) Pass(kUnread);
   EXPECT_EQ(refused, 0);
   EXPECT_GT(backend_.DiskReadBytes(), 2 * kPasses * (kUnread / 2));
@@ -98,14 +103,8 @@ TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
   uint64_t next = 0;
   uint64_t end = 0;
   policy_.control = [](const std::string&) { return std::string("{}"); };
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
-  };
-  policy_.plan = [&](const ppc_plan_request&) {
-    if (next >= end) return;
-    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
-    next += 8 * kMiB;
-  };
+  policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
+  policy_.LoadAhead(&next, &end);
   Start();
   for (int start = 0; start < 2; ++start) {
     Tell("service_start");
@@ -132,9 +131,7 @@ TEST_F(GuardExecutorTest, WhatIsQueuedWhenLoadsVanishIsNotLoaded) {
   uint64_t next = 0;
   uint64_t end = 32 * kMiB;
   uint64_t interrupted = 0;
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
-  };
+  policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
   policy_.plan = [&](const ppc_plan_request&) {
     if (next >= end) return;
     policy_.list = {{.file = 1, .offset = next, .size = 32 * kMiB}};
@@ -161,14 +158,12 @@ TEST_F(GuardExecutorTest, WhatIsQueuedWhenLoadsVanishIsNotLoaded) {
 TEST_F(GuardExecutorTest, APolicyThatLoadsWhatNobodyReadsWithoutEndIsStopped) {
   backend_.AddFile(2, "model/unread", 32 * kMiB);
   uint64_t refused = 0;
-  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
+  policy_.Want(PPC_WANT_EVICT);
   policy_.plan = [&](const ppc_plan_request&) {
     policy_.list = {{.file = 2, .offset = 0, .size = 32 * kMiB}};
   };
   policy_.evict = [&](const miss_io*) { policy_.evict_list = {{.file = 2, .size = 32 * kMiB}}; };
-  policy_.done = [&](const ppc_result& result) {
-    if (result.kind == PPC_EVICTED && result.ok == 0) refused += result.mapped;
-  };
+  CountRefused(&refused);
   Start();
   const auto go_on = [&] {
     for (int tick = 0; tick < 50; ++tick) {
@@ -185,23 +180,16 @@ TEST_F(GuardExecutorTest, APolicyThatLoadsWhatNobodyReadsWithoutEndIsStopped) {
 }
 
 TEST_F(GuardExecutorTest, AGoodPolicyIsNotTouched) {
+  static constexpr uint64_t kEnd = 64 * kMiB;
   uint64_t next = 0;
   uint64_t refused = 0;
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
-  };
-  policy_.plan = [&](const ppc_plan_request&) {
-    if (next >= 64 * kMiB) return;
-    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
-    next += 8 * kMiB;
-  };
+  policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
+  policy_.LoadAhead(&next, &kEnd);
   policy_.done = [&](const ppc_result& result) { refused += result.error == -EDQUOT ? 1 : 0; };
   Start();
   Turn(20);
   for (uint64_t at = 0; at < 64 * kMiB; at += 4 * kMiB) {
-    Event event = MissEvent(1, at, kPageBytes);
-    event.kind = EventKind::kProgress;
-    backend_.Push(event);
+    backend_.Push(ProgressEvent(1, at));
     Turn();
   }
   EXPECT_EQ(refused, 0u);
@@ -212,17 +200,11 @@ TEST_F(GuardExecutorTest, AGoodPolicyIsNotTouched) {
 
 // The guard is told of hits while much lies unread, whatever the policy wants, which is not told.
 TEST_F(GuardExecutorTest, APolicyThatWantsNoHitsIsJudgedByThem) {
-  constexpr uint64_t kLoads = 72 * kMiB;
+  static constexpr uint64_t kLoads = 72 * kMiB;
   uint64_t next = 0;
   int told = 0;
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, PPC_WANT_MANAGED_RA, 0);
-  };
-  policy_.plan = [&](const ppc_plan_request&) {
-    if (next >= kLoads) return;
-    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
-    next += 8 * kMiB;
-  };
+  policy_.Want(PPC_WANT_MANAGED_RA);
+  policy_.LoadAhead(&next, &kLoads);
   policy_.event = [&](const miss_io&) { ++told; };
   Start();
   EXPECT_FALSE(backend_.Attached().progress);
@@ -230,9 +212,7 @@ TEST_F(GuardExecutorTest, APolicyThatWantsNoHitsIsJudgedByThem) {
   ASSERT_EQ(next, kLoads);
   EXPECT_TRUE(backend_.Attached().progress);
   for (uint64_t at = 0; at < kLoads; at += 4 * kMiB) {
-    Event event = MissEvent(1, at, kPageBytes);
-    event.kind = EventKind::kProgress;
-    backend_.Push(event);
+    backend_.Push(ProgressEvent(1, at));
     Turn();
   }
   backend_.AdvanceClock(kNsPerSec);
@@ -313,6 +293,26 @@ TEST_F(GuardExecutorTest, AFailingDiskIsNotAskedWithoutEnd) {
   // As often as a plan is asked for before the first result, and twice.
   EXPECT_LE(loads, 6);
   EXPECT_GT(Guarded()["failing_bytes"], 0);
+}
+
+// What is there already costs a look at the page cache each time.
+TEST_F(GuardExecutorTest, WhoAsksForTheSameWithoutEndIsAskedOnceATick) {
+  uint64_t plans = 0;
+  uint64_t ticks = 0;
+  policy_.plan = [&](const ppc_plan_request&) {
+    ++plans;
+    policy_.list.push_back({.file = 1, .size = 8 * kMiB});
+  };
+  policy_.tick = [&](uint64_t) { ++ticks; };
+  Start();
+  Turn(100);  // 200 MiB found, twice the memory
+  EXPECT_GT(plans, 2 * 100 / 8);
+  const uint64_t plans_before = std::exchange(plans, 0);
+  ticks = 0;
+  Turn(400);
+  EXPECT_GT(ticks, 0u);
+  EXPECT_LE(plans, ticks + 1) << plans_before;
+  EXPECT_EQ(backend_.DiskReadBytes(), 8 * kMiB);
 }
 
 }  // namespace

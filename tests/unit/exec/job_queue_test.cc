@@ -99,6 +99,23 @@ TEST(JobQueueTest, WhatGoesOnIsTakenWhereThereIsNoPlace) {
   EXPECT_EQ(worker.Continue(nullptr, nullptr).error().code, ESHUTDOWN);
 }
 
+TEST(JobQueueTest, WhatWorkTellsDoesNotWaitForItsEnd) {
+  JobQueue queue("test", /*manual=*/false);
+  std::promise<void> goes_on;
+  std::string order;
+  const auto work = [&] {
+    queue.Tell([&] { order += "a"; });
+    queue.Tell([&] { order += "b"; });
+    goes_on.get_future().wait();
+  };
+  ASSERT_TRUE(queue.Submit(work, [&] { order += "c"; }));
+  while (order.size() < 2) queue.RunDone();
+  EXPECT_EQ(order, "ab");
+  goes_on.set_value();
+  queue.Finish();
+  EXPECT_EQ(order, "abc");
+}
+
 TEST(JobQueueTest, AManualOneWorksWhenItIsTold) {
   JobQueue worker("test", /*manual=*/true);
   std::vector<std::string> story;

@@ -7,6 +7,7 @@
 
 #include "daemon/exec/auto_services.h"
 #include "tests/unit/exec/test_policy.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 #include "tests/unit/units.h"
 
@@ -66,19 +67,21 @@ class LearntStartsTest : public testing::Test {
     config.options.learnt_starts = is_on;
     std::filesystem::create_directories(config.options.template_dir);
     runtime_ = MakeRuntime(&backend_, policy_, std::move(config));
-    const Status started = runtime_->Start();
-    ASSERT_TRUE(started.ok()) << started.error().message;
+    ASSERT_TRUE(IsOk(runtime_->Start()));
   }
   void Process(int pid, const std::string& script = "/serve.py", int uid = 7,
                const std::string& cgroup = "/") {
     const std::string base = "/proc/" + std::to_string(pid);
     const std::string user = std::to_string(uid);
-    tree_.Write(base + "/stat", std::to_string(pid) + " (a b) S 1 " + std::to_string(pid) +
-                                    " 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+    tree_.WriteStat(pid, 1, pid);
     tree_.Write(base + "/cgroup", "0::" + cgroup + "\n");
     tree_.Write(base + "/status",
                 "Name:\ta\nUid:\t" + user + "\t" + user + "\t" + user + "\t" + user + "\n");
     tree_.Write(base + "/cmdline", std::string("/usr/bin/python3") + '\0' + script + '\0');
+  }
+  void BeginOne() {
+    Process(30);
+    Begins(30);
   }
   void Ends(int pid) {
     std::filesystem::remove_all(tree_.Path("/proc/" + std::to_string(pid)));
@@ -142,8 +145,7 @@ TEST_F(LearntStartsTest, TheNextStartBeginsWithTheExec) {
   Learnt();
   EXPECT_EQ(backend_.watched, std::vector{kPython});
   const uint64_t before = Asked();
-  Process(30);
-  Begins(30);
+  BeginOne();
   ASSERT_EQ(told_.size(), 1u);
   EXPECT_EQ(told_[0]["op"], "service_start");
   EXPECT_EQ(told_[0]["pid"], 30);
@@ -191,8 +193,7 @@ TEST_F(LearntStartsTest, AHundredExecsThatLoadNothingAreOneGuess) {
 TEST_F(LearntStartsTest, WithoutAReadForAMinuteItEnds) {
   StartHere();
   Learnt();
-  Process(30);
-  Begins(30);
+  BeginOne();
   Wait(50);
   EXPECT_EQ(Told("service_stop"), 0u);
   Wait(20);
@@ -207,8 +208,7 @@ TEST_F(LearntStartsTest, WhoeverTookLongerIsWaitedForLonger) {
   StartHere();
   backend_.AdvanceClock(100 * 1000 * kMs);
   Learnt();
-  Process(30);
-  Begins(30);
+  BeginOne();
   Wait(180);
   EXPECT_EQ(Told("service_stop"), 0u);
   Wait(40);
@@ -244,8 +244,7 @@ TEST_F(LearntStartsTest, AProgramThatLooksAtTheBeginningIsNotLearnt) {
 TEST_F(LearntStartsTest, AnotherModelThanGuessedHasItsOwnService) {
   StartHere();
   Learnt();
-  Process(30);
-  Begins(30);
+  BeginOne();
   const std::string guessed = told_.at(0)["service_id"];
   Push(30, EventKind::kMissRead, 0, kMiB, 2);
   ASSERT_EQ(told_.size(), 3u);
@@ -271,16 +270,14 @@ TEST_F(LearntStartsTest, ItIsKnownAfterTheRunnersRestart) {
   backend_.watched.clear();
   StartHere();
   EXPECT_EQ(backend_.watched, std::vector{kPython});
-  Process(30);
-  Begins(30);
+  BeginOne();
   EXPECT_EQ(Told("service_start"), 1u);
 }
 
 TEST_F(LearntStartsTest, WithoutTheOptionNothingIsLearnt) {
   StartHere(/*is_on=*/false);
   Learnt();
-  Process(30);
-  Begins(30);
+  BeginOne();
   EXPECT_TRUE(told_.empty());
   EXPECT_FALSE(runtime_->StatusJson().contains("learnt_starts"));
   EXPECT_FALSE(std::filesystem::exists(tree_.Path("/templates/learnt")));
@@ -294,7 +291,7 @@ TEST(LearntStarts, ABackendThatTellsNoExecRefusesThem) {
   const auto runtime = MakeRuntime(&backend, policy, std::move(config));
   const Status started = runtime->Start();
   ASSERT_FALSE(started.ok());
-  EXPECT_NE(started.error().message.find("--backend observer"), std::string::npos);
+  EXPECT_TRUE(Has(started.error().message, "--backend observer"));
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ class RecordingBackend : public ReplayBackend {
     std::fill(batch.begin(), batch.end(), *flood);
     return batch.size();
   }
+  void KeepName(uint64_t) override { ++kept_names; }
+  size_t kept_names = 0;
   std::vector<LoadRequest> loads;
   std::vector<EvictRequest> evicts;
   std::optional<Event> flood;  // without end

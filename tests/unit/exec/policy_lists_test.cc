@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What becomes of a policy's lists, and the look at the page cache before it is asked.
 #include "daemon/exec/policy_lists.h"
 
+#include "daemon/exec/cache_look.h"
 #include "tests/unit/exec/parts_fixture.h"
 
 namespace ppc {
@@ -100,6 +102,57 @@ TEST_F(PolicyListsTest, WhoHasNothingToSayOfDroppingIsNotAsked) {
   MakeLists()->AskForEvictions();
   EXPECT_EQ(host_->Stats(Hook::kEvict).calls, 0u);
   EXPECT_EQ(evictor_.Stats().queued, 0u);
+}
+
+// The account binds and leaves no room.
+class Bound : public MemorySource {
+ public:
+  MemoryReading Read(bool) override {
+    return {.limit = 100 * kMiB, .used = 90 * kMiB, .threshold = 80 * kMiB, .is_estimate = true};
+  }
+};
+
+class CacheLookTest : public PartsTest {
+ protected:
+  CacheLookTest() {
+    services_ = std::make_unique<ServiceTable>(
+        &backend_, &topology_, SysRoots{tree_.Root(), tree_.Root()},
+        [](const std::shared_ptr<const Cgroup>&) { return std::make_shared<Bound>(); });
+    look_ = std::make_unique<CacheLook>(
+        CacheLook::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_}, 8 * kMiB);
+  }
+  void Read(uint64_t file) {
+    backend_.AddFile(file, "small/" + std::to_string(file), kPageBytes);
+    FileCopy copy;
+    ASSERT_TRUE(files_.Copy(file, backend_.NowNs(), &copy));
+    ASSERT_TRUE(backend_.ReplayBackend::Load({.file = file, .length = kPageBytes}).ok());
+    backend_.AdvanceClock(1);
+  }
+  // What the account says after a look.
+  uint64_t Look() {
+    look_->RefreshIfBound();
+    while (evictor_.RunOne()) {
+    }
+    return own_cache_;
+  }
+
+  std::atomic<uint64_t> own_cache_{0};
+  std::unique_ptr<CacheLook> look_;
+};
+
+// Else limits and shares would be overrun by what is not counted.
+TEST_F(CacheLookTest, FilesThatWereForgottenCountWhileTheyHavePages) {
+  constexpr uint64_t kFiles = 20000;
+  constexpr uint64_t kFirst = 2;  // 1 is the fixture's
+  for (uint64_t file = kFirst; file < kFirst + kFiles; ++file) Read(file);
+  files_.Trim();
+  ASSERT_LT(files_.Size(), kFiles);
+  EXPECT_EQ(Look(), kFiles * kPageBytes);
+  // One has gone, and of the others one is known again.
+  (void)backend_.ReplayBackend::Evict({.file = kFirst, .length = kPageBytes});
+  Read(kFirst + 1);
+  EXPECT_EQ(Look(), (kFiles - 1) * kPageBytes);
+  EXPECT_EQ(Look(), (kFiles - 1) * kPageBytes);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "daemon/exec/runtime.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <future>
@@ -9,6 +10,7 @@
 #include "daemon/base/files.h"
 #include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/exec/test_policy.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -17,13 +19,17 @@ namespace {
 class RuntimeTest : public testing::Test {
  protected:
   RuntimeTest() { backend_.AddFile(1, "a", 64 * kMiB, "header"); }
+  std::unique_ptr<Runtime> Started(RuntimeConfig config = {}) {
+    auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
+    EXPECT_TRUE(runtime->Start().ok());
+    return runtime;
+  }
   ReplayBackend backend_{{}};
   TestPolicy policy_;
 };
 
 TEST_F(RuntimeTest, APolicyWithoutHooksKeepsNativeReadahead) {
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_TRUE(backend_.IsAttached());
   EXPECT_FALSE(backend_.Attached().managed_readahead);
   EXPECT_EQ(backend_.Attached().lease_ms, 2000u);
@@ -34,15 +40,13 @@ TEST_F(RuntimeTest, APolicyWithoutHooksKeepsNativeReadahead) {
 
 TEST_F(RuntimeTest, OnlyEvictKeepsNativeReadaheadToo) {
   policy_.evict = [](const miss_io*) {};
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_FALSE(backend_.Attached().managed_readahead);
 }
 
 TEST_F(RuntimeTest, PlanManagesReadahead) {
   policy_.plan = [](const ppc_plan_request&) {};
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_TRUE(backend_.Attached().managed_readahead);
 }
 
@@ -57,33 +61,24 @@ TEST_F(RuntimeTest, ARefusingInitLeavesNothingAttached) {
 }
 
 TEST_F(RuntimeTest, WantMayChangeAtAnyTime) {
-  ppc_context* context = nullptr;
-  policy_.init = [&](ppc_context* given) {
-    context = given;
-    return context->want(context, PPC_WANT_TRACE | PPC_WANT_OPENCLOSE, 0);
-  };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  policy_.Want(PPC_WANT_TRACE | PPC_WANT_OPENCLOSE);
+  auto runtime = Started();
   EXPECT_TRUE(backend_.Attached().trace);
   EXPECT_TRUE(backend_.Attached().open_close);
-  EXPECT_EQ(context->want(context, PPC_WANT_MANAGED_RA, 4 * kMiB), 0);
+  EXPECT_EQ(policy_.context->want(policy_.context, PPC_WANT_MANAGED_RA, 4 * kMiB), 0);
   EXPECT_FALSE(backend_.Attached().trace);
   EXPECT_TRUE(backend_.Attached().managed_readahead);
   EXPECT_EQ(backend_.Attached().beacon_bytes, 4 * kMiB);
 }
 
 TEST_F(RuntimeTest, TheContextAnswers) {
-  ppc_context* context = nullptr;
-  policy_.init = [&](ppc_context* given) {
-    context = given;
-    return 0;
-  };
+  policy_.Want(0);
   RuntimeConfig config;
   config.topology.nodes = {NumaNode{0, {}}, NumaNode{1, {}}};
   config.topology.xpus.resize(2);
   config.topology.xpus[1].node = 1;
-  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started(std::move(config));
+  ppc_context* const context = policy_.context;
   ppc_file_info info{};
   EXPECT_EQ(context->file_info(context, "a", &info), 0);
   EXPECT_EQ(info.size, 64 * kMiB);
@@ -114,17 +109,12 @@ TEST_F(RuntimeTest, TheContextAnswers) {
 
 TEST_F(RuntimeTest, TraceLinesGoToTheFile) {
   TempTree tree;
-  ppc_context* context = nullptr;
-  policy_.init = [&](ppc_context* given) {
-    context = given;
-    return 0;
-  };
+  policy_.Want(0);
   RuntimeConfig config;
   config.options.trace_file = tree.Path("/trace");
-  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
-  ASSERT_TRUE(runtime->Start().ok());
-  context->trace(context, "{\"t\":1}");
-  context->trace(context, "two\nlines");
+  auto runtime = Started(std::move(config));
+  policy_.context->trace(policy_.context, "{\"t\":1}");
+  policy_.context->trace(policy_.context, "two\nlines");
   runtime->Shutdown();
   EXPECT_EQ(*ReadFile(tree.Path("/trace")), "{\"t\":1}\n");
 }
@@ -140,20 +130,15 @@ TEST_F(RuntimeTest, ATraceFileThatIsALinkIsRefused) {
 }
 
 TEST_F(RuntimeTest, AHookMayAskAboutTheFileItWasCalledFor) {
-  ppc_context* context = nullptr;
-  policy_.init = [&](ppc_context* given) {
-    context = given;
-    return 0;
-  };
+  policy_.Want(0);
   std::string path;
   policy_.prefetch = [&](const miss_io& miss) {
     backend_.AdvanceClock(10ULL * 1000 * 1000 * 1000);  // what is known is stale by now
     ppc_file_info info;
-    EXPECT_EQ(context->file_info(context, miss.path, &info), 0);
+    EXPECT_EQ(policy_.context->file_info(policy_.context, miss.path, &info), 0);
     path = miss.path;
   };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   backend_.Push(MissEvent(1, 0, kMiB));
   (void)runtime->executor().RunOnce();
   EXPECT_EQ(path, "a");
@@ -167,13 +152,11 @@ TEST_F(RuntimeTest, ServicesThroughControl) {
     if (seen.back()["op"] == "refuse") return std::string("{\"error\": \"not now\"}");
     return seen.back()["op"] == "unknown" ? std::string() : std::string("{}");
   };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
-  const Result<Json> started =
-      runtime->Control({{"op", "service_start"}, {"service_id", "s"}, {"workers", 2}});
-  ASSERT_TRUE(started.ok()) << started.error().message;
-  EXPECT_EQ((*started)["mode"], "record");
-  EXPECT_EQ((*started)["service"], 0);
+  auto runtime = Started();
+  const Json started =
+      Value(runtime->Control({{"op", "service_start"}, {"service_id", "s"}, {"workers", 2}}));
+  EXPECT_EQ(started["mode"], "record");
+  EXPECT_EQ(started["service"], 0);
   EXPECT_EQ(seen[0]["xpus"], Json({0, 1}));
   EXPECT_EQ(runtime->StatusJson()["services"][0]["service_id"], "s");
   EXPECT_TRUE(runtime->Control({{"op", "service_ready"}, {"service_id", "s"}}).ok());
@@ -188,8 +171,7 @@ TEST_F(RuntimeTest, ServicesThroughControl) {
 
 TEST_F(RuntimeTest, AServiceThatThePolicyRefusesIsNotStarted) {
   policy_.control = [](const std::string&) { return std::string("{\"error\": \"no template\"}"); };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_FALSE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
   EXPECT_EQ(runtime->services().Started(), 0u);
 }
@@ -200,8 +182,7 @@ TEST_F(RuntimeTest, ASecondStartThatIsRefusedStopsTheServiceInThePolicyToo) {
     seen.push_back((*ParseJson(text, "x"))["op"]);
     return std::string(seen.size() == 2 ? "{\"error\": \"not again\"}" : "{}");
   };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_TRUE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
   EXPECT_EQ(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).error().message,
             "not again");
@@ -215,22 +196,38 @@ TEST_F(RuntimeTest, ControlComesAfterTheEventsBeforeIt) {
   policy_.control = [&](const std::string&) {
     return "{\"events\":" + std::to_string(events) + "}";
   };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   constexpr int kEvents = 2000;     // more than one batch; apart, so that none are merged
   constexpr int kNobody = 1 << 22;  // no process's number: a runner's own events do not count
   for (int i = 0; i < kEvents; ++i) {
     const uint64_t offset = static_cast<uint64_t>(i % 2) * 32 * kMiB + i * 4096ull;
     backend_.Push(MissEvent(1, offset, 4096, kNobody + i));
   }
-  const Result<Json> reply = runtime->Control({{"op", "service_ready_of_somebody"}});
-  ASSERT_TRUE(reply.ok());
-  EXPECT_EQ((*reply)["events"], kEvents);
+  EXPECT_EQ(Value(runtime->Control({{"op", "service_ready_of_somebody"}}))["events"], kEvents);
+}
+
+// What a verb of its own makes it load does not wait for the next tick.
+TEST_F(RuntimeTest, APolicyIsAskedForAPlanAfterAMessage) {
+  int plans = 0;
+  policy_.plan = [&](const ppc_plan_request&) { ++plans; };
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  auto runtime = Started();
+  // After an event, which is none of a service here, a turn ends long before the next tick.
+  const auto turn = [&] {
+    backend_.Push(MissEvent(1, 0, 4096, getpid()));
+    plans = 0;
+    (void)runtime->executor().RunOnce();
+    return plans;
+  };
+  turn();
+  EXPECT_EQ(turn(), 0);
+  ASSERT_TRUE(runtime->Control({{"op", "a_verb_of_the_policy"}}).ok());
+  EXPECT_EQ(turn(), 1);
+  EXPECT_EQ(turn(), 0);
 }
 
 TEST_F(RuntimeTest, APolicyWithoutControlStillHasServices) {
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   EXPECT_TRUE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
   EXPECT_TRUE(runtime->Control({{"op", "service_stop"}, {"service_id", "s"}}).ok());
 }
@@ -242,11 +239,10 @@ TEST_F(RuntimeTest, AHangingHookDetachesTheDevice) {
   RuntimeConfig config;
   config.options.hook_timeout_ms = 2;
   config.on_hang = [&](const std::string& message) { told.set_value(message); };
-  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started(std::move(config));
   std::thread executor([&] { (void)runtime->executor().RunOnce(); });
   const std::string message = told.get_future().get();
-  EXPECT_NE(message.find("ppc_tick hangs"), std::string::npos) << message;
+  EXPECT_TRUE(Has(message, "ppc_tick hangs"));
   EXPECT_FALSE(backend_.IsAttached());
   release.set_value();
   executor.join();
@@ -263,8 +259,7 @@ TEST_F(RuntimeTest, ShutdownTellsThePolicyWhatWasInterrupted) {
     order += 'd';
   };
   policy_.exit = [&] { order += 'x'; };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
+  auto runtime = Started();
   backend_.Push(MissEvent(1, 0, kMiB));
   (void)runtime->executor().RunOnce();
   ASSERT_TRUE(runtime->loader().RunSlice(0));

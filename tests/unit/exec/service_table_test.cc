@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/replay/replay_backend.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -16,10 +17,7 @@ class ServiceTableTest : public testing::Test {
       tree_.Write(std::string("/sys/fs/cgroup") + group + "/memory.max", "1000\n");
       tree_.Write(std::string("/sys/fs/cgroup") + group + "/memory.current", "10\n");
     }
-    services_ = std::make_unique<ServiceTable>(
-        &backend_, &topology_, roots_, [this](std::shared_ptr<const Cgroup>) {
-          return std::shared_ptr<MemorySource>(&backend_, [](MemorySource*) {});
-        });
+    services_ = std::make_unique<ServiceTable>(&backend_, &topology_, roots_, MemoryIs(&backend_));
   }
   Service* Start(const Json& message) {
     const Result<Service*> started = services_->Start(message);
@@ -39,6 +37,20 @@ class ServiceTableTest : public testing::Test {
     services_->Bind(id, pid, *start);
     return Ok();
   }
+  // What looks at memory and its end wait in a list.
+  static void LookElsewhere(ServiceTable* services, std::vector<std::function<void()>>* list) {
+    services->Use(
+        [list](const std::function<void()>& work, const std::function<void()>& done) {
+          list->insert(list->end(), {work, done});
+          return true;
+        },
+        nullptr, nullptr);
+  }
+  static ServiceTable::MemoryFactory MemoryIs(MemorySource* source) {
+    return [source](const std::shared_ptr<const Cgroup>&) {
+      return std::shared_ptr<MemorySource>(source, [](MemorySource*) {});
+    };
+  }
   void InCgroup(int pid, const std::string& group) {
     tree_.Write("/proc/" + std::to_string(pid) + "/cgroup", "0::" + group + "\n");
   }
@@ -55,6 +67,15 @@ TEST_F(ServiceTableTest, WithoutServicesTheMountIsOne) {
   EXPECT_EQ(IdOf(5, 1, 1), "");
   EXPECT_EQ(services_->Active().size(), 1u);
   EXPECT_EQ(XpuOf(5), -1);
+}
+
+// Each start of a service asks where all are: /proc is not read again for the others.
+TEST_F(ServiceTableTest, WhereAProcessIsIsReadWhenItIsTold) {
+  tree_.Write("/proc/7/stat", "7 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  InCgroup(7, "/pod/one");
+  ASSERT_NE(Start({{"service_id", "a"}, {"pid", 7}}), nullptr);
+  InCgroup(7, "/elsewhere");
+  EXPECT_EQ(services_->Cgroups(), std::vector<std::string>{"/pod/one"});
 }
 
 TEST_F(ServiceTableTest, NumbersAreGivenAndReused) {
@@ -111,9 +132,7 @@ class CountingBackend : public ReplayBackend {
 
 TEST_F(ServiceTableTest, ACgroupHasOneHandleWhileItIsNeeded) {
   CountingBackend backend;
-  ServiceTable services(&backend, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
-    return std::shared_ptr<MemorySource>(&backend, [](MemorySource*) {});
-  });
+  ServiceTable services(&backend, &topology_, roots_, MemoryIs(&backend));
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(services.Start({{"service_id", "a"}, {"cgroup", "/one"}}).ok());
     ASSERT_TRUE(services.Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
@@ -139,9 +158,7 @@ TEST_F(ServiceTableTest, AServiceOfWhichNothingIsToldOwnsEverybody) {
 // A process of a service's cgroup is a stranger where only the service's process was told.
 TEST_F(ServiceTableTest, WhoDescendsFromTheServicesProcessBelongsToIt) {
   const auto process = [&](int pid, int parent) {
-    const std::string text = std::to_string(pid) + " (a b) S " + std::to_string(parent) +
-                             " 1 1 0 -1 0 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n";
-    tree_.Write("/proc/" + std::to_string(pid) + "/stat", text);
+    tree_.WriteStat(pid, parent);
     InCgroup(pid, "/one");
   };
   process(50, 1);
@@ -214,19 +231,18 @@ TEST_F(ServiceTableTest, ExplainsAndBindsProcesses) {
   topology_.xpus.resize(2);
   topology_.xpus[1].bdf = "0000:02:00.0";
   topology_.xpus[1].node = 1;
-  tree_.Write("/proc/31/stat", "31 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.WriteStat(31);
   tree_.Write("/proc/31/environ", "RANK=1");
   (void)Start({{"service_id", "a"}, {"xpus", {0, 1}}});
-  Result<Json> told = services_->ExplainProcess(31);
-  ASSERT_TRUE(told.ok()) << told.error().message;
-  EXPECT_EQ((*told)["service_id"], "a");
-  EXPECT_EQ((*told)["source"], "RANK");
-  EXPECT_EQ((*told)["xpu"], 1);
-  EXPECT_EQ((*told)["bdf"], "0000:02:00.0");
-  EXPECT_EQ((*told)["node"], 1);
-  EXPECT_EQ((*told)["decided"], false);
+  Json told = Value(services_->ExplainProcess(31));
+  EXPECT_EQ(told["service_id"], "a");
+  EXPECT_EQ(told["source"], "RANK");
+  EXPECT_EQ(told["xpu"], 1);
+  EXPECT_EQ(told["bdf"], "0000:02:00.0");
+  EXPECT_EQ(told["node"], 1);
+  EXPECT_EQ(told["decided"], false);
   int winners = 0;
-  for (const Json& provider : (*told)["providers"]) winners += provider["wins"] == true ? 1 : 0;
+  for (const Json& provider : told["providers"]) winners += provider["wins"] == true ? 1 : 0;
   EXPECT_EQ(winners, 1);
   ASSERT_TRUE(Bind("a", 31, 0).ok());
   EXPECT_EQ((*services_->ExplainProcess(31))["source"], "told");
@@ -279,16 +295,10 @@ TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
     uint64_t looks = 0;
     uint64_t took_ms = 0;
   };
-  auto memory = std::make_shared<SlowMemory>(&backend_);
-  ServiceTable services(&backend_, &topology_, roots_,
-                        [&](std::shared_ptr<const Cgroup>) { return memory; });
+  const auto memory = std::make_unique<SlowMemory>(&backend_);
+  ServiceTable services(&backend_, &topology_, roots_, MemoryIs(memory.get()));
   std::vector<std::function<void()>> elsewhere;
-  services.Use(
-      [&elsewhere](const std::function<void()>& work, const std::function<void()>& done) {
-        elsewhere.insert(elsewhere.end(), {work, done});
-        return true;
-      },
-      nullptr, nullptr);
+  LookElsewhere(&services, &elsewhere);
   const auto looks_in_a_second = [&](uint64_t took_ms) {
     memory->took_ms = took_ms;
     memory->looks = 0;
@@ -313,16 +323,10 @@ TEST_F(ServiceTableTest, WhatWasDroppedSinceALookIsNotCountedAnyMore) {
     }
     uint64_t used = 150;
   };
-  auto memory = std::make_shared<FixedMemory>();
-  ServiceTable services(&backend_, &topology_, roots_,
-                        [&](std::shared_ptr<const Cgroup>) { return memory; });
+  const auto memory = std::make_unique<FixedMemory>();
+  ServiceTable services(&backend_, &topology_, roots_, MemoryIs(memory.get()));
   std::vector<std::function<void()>> elsewhere;
-  services.Use(
-      [&elsewhere](const std::function<void()>& work, const std::function<void()>& done) {
-        elsewhere = {work, done};
-        return true;
-      },
-      nullptr, nullptr);
+  LookElsewhere(&services, &elsewhere);
   Service* const service = services.Get(0);
   const auto memory_now = [&] {
     backend_.AdvanceClock(10'000'000);
@@ -348,9 +352,7 @@ TEST_F(ServiceTableTest, WhatWasDroppedSinceALookIsNotCountedAnyMore) {
 
 TEST_F(ServiceTableTest, ChargingThatIsNotPossibleIsNoted) {
   ReplayBackend without(ReplayOptions{.caps = {}});
-  ServiceTable services(&without, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
-    return std::shared_ptr<MemorySource>(&without, [](MemorySource*) {});
-  });
+  ServiceTable services(&without, &topology_, roots_, MemoryIs(&without));
   const Result<Service*> started = services.Start({{"service_id", "a"}, {"cgroup", "/one"}});
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(ChargeOf((*started)->payer), 0u);

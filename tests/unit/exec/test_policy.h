@@ -33,6 +33,23 @@ class TestPolicy {
   std::function<std::string(const std::string&)> control;
   std::function<void(uint64_t)> tick;
 
+  // It asks for these when it begins; `context` is what it was given then.
+  void Want(uint32_t what, uint64_t beacon_bytes = 0) {
+    init = [this, what, beacon_bytes](ppc_context* given) {
+      context = given;
+      return context->want(context, what, beacon_bytes);
+    };
+  }
+  // It plans file 1 from `*next` to `*end`, 8 MiB at a time.
+  void LoadAhead(uint64_t* next, const uint64_t* end) {
+    plan = [this, next, end](const ppc_plan_request&) {
+      if (*next >= *end) return;
+      list = {{.file = 1, .offset = *next, .size = 8 << 20}};
+      *next += 8 << 20;
+    };
+  }
+
+  ppc_context* context = nullptr;
   std::vector<ppc_io> list;
   uint32_t list_flags = 0;
   std::vector<ppc_io> evict_list;
@@ -53,6 +70,12 @@ std::unique_ptr<Runtime> MakeRuntime(ReplayBackend* backend, const TestPolicy& p
 inline Event MissEvent(uint64_t file, uint64_t offset, uint64_t length, int tid = 10) {
   return Event{
       .file = file, .offset = offset, .length = length, .start_ns = 1, .tgid = tid, .tid = tid};
+}
+inline Event ProgressEvent(uint64_t file, uint64_t offset, int tid = 10, uint8_t flags = 0) {
+  Event event = MissEvent(file, offset, kPageBytes, tid);
+  event.kind = EventKind::kProgress;
+  event.flags = flags;
+  return event;
 }
 
 }  // namespace ppc

@@ -11,6 +11,7 @@
 
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/exec/executor_fixture.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -112,7 +113,7 @@ class ThreadsTest : public testing::Test {
 // /proc/PID/environ waiting.
 TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   IsOfService(11, "a");
-  tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.WriteStat(10);
   tree_.Write("/proc/10/status", "Name:\tw\nUid:\t0\t0\t0\t0\n");
   const std::string slow = tree_.Path("/proc/10/environ");
   ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
@@ -137,7 +138,7 @@ TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
 // Its memory is locked while it waits for a server that is gone, say: each reader of
 // /proc/PID/environ waits with it.
 TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
-  tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.WriteStat(10);
   const std::string slow = tree_.Path("/proc/10/environ");
   ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
   Start();
@@ -183,6 +184,18 @@ TEST_F(ThreadsTest, AFileThatIsSlowToNameKeepsOnlyItsReadersWaiting) {
   TurnUntil([&] { return seen_.size() == 4; });
   EXPECT_EQ(seen_[2], (Seen{10, -1, 0}));
   EXPECT_EQ(seen_[3], (Seen{10, -1, kMiB}));
+}
+
+// The two are asked for together.
+TEST_F(ThreadsTest, AFileThatIsNamedDoesNotWaitForTheNext) {
+  Start();
+  backend_.slow_file = 2;
+  backend_.Push(MissEvent(1, 0, kPageBytes, 10));
+  backend_.Push(MissEvent(2, 0, kPageBytes, 10));
+  TurnUntil([&] { return seen_.size() == 1; });
+  EXPECT_EQ(seen_[0], (Seen{10, -1, 0}));
+  backend_.Open();
+  TurnUntil([&] { return seen_.size() == 2; });
 }
 
 TEST_F(ThreadsTest, AFileThatIsGoneHoldsNothing) {
@@ -234,19 +247,17 @@ TEST_F(ThreadsTest, AMessageComesAfterTheEventsBeforeIt) {
 
 TEST_F(ThreadsTest, MessagesAreAnsweredInFull) {
   IsOfService(11, "a");
-  tree_.Write("/proc/11/stat", "11 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.WriteStat(11);
   Start();
-  const Result<Json> started =
-      Tell({{"op", "service_start"}, {"service_id", "a"}, {"xpus", {0, 1}}});
-  ASSERT_TRUE(started.ok()) << started.error().message;
-  EXPECT_EQ((*started)["mode"], "use");
-  EXPECT_EQ((*started)["service"], 0);
-  EXPECT_NE(asked_.at(0).find("\"xpus\":[0,1]"), std::string::npos) << asked_[0];
+  const Json started =
+      Value(Tell({{"op", "service_start"}, {"service_id", "a"}, {"xpus", {0, 1}}}));
+  EXPECT_EQ(started["mode"], "use");
+  EXPECT_EQ(started["service"], 0);
+  EXPECT_TRUE(Has(asked_.at(0), "\"xpus\":[0,1]")) << asked_[0];
   EXPECT_TRUE(Tell({{"op", "bind_pid"}, {"service_id", "a"}, {"pid", 11}, {"worker", 1}}).ok());
-  const Result<Json> told = Tell({{"op", "explain_pid"}, {"pid", 11}});
-  ASSERT_TRUE(told.ok());
-  EXPECT_EQ((*told)["service_id"], "a");
-  EXPECT_EQ((*told)["source"], "told");
+  const Json told = Value(Tell({{"op", "explain_pid"}, {"pid", 11}}));
+  EXPECT_EQ(told["service_id"], "a");
+  EXPECT_EQ(told["source"], "told");
   const Json status = runtime_->StatusJson();
   EXPECT_EQ(status["services"][0]["service_id"], "a");
   EXPECT_EQ(Tell({{"op", "service_ready"}, {"service_id", "b"}}).error().code, ENOENT);
@@ -258,7 +269,7 @@ TEST_F(ThreadsTest, MessagesAreAnsweredInFull) {
   };
   EXPECT_EQ(Tell({{"op", "service_start"}, {"service_id", "a"}}).error().message, "no");
   TurnUntil([&] { return runtime_->services().Started() == 0; });
-  EXPECT_NE(asked_.back().find("service_stop"), std::string::npos);
+  EXPECT_TRUE(Has(asked_.back(), "service_stop"));
 }
 
 }  // namespace

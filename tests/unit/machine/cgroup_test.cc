@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -35,9 +39,8 @@ class CgroupTest : public testing::Test {
 
 TEST_F(CgroupTest, OwnLimitBinds) {
   V2("/a", "1000", "max", "300");
-  const Result<Cgroup> group = Open("/a");
-  ASSERT_TRUE(group.ok()) << group.error().message;
-  const auto reading = group->Read(kShare, true);
+  const Cgroup group = Value(Open("/a"));
+  const auto reading = group.Read(kShare, true);
   ASSERT_TRUE(reading);
   EXPECT_EQ(reading->limit, 1000u);
   EXPECT_EQ(reading->used, 300u);
@@ -50,11 +53,10 @@ TEST_F(CgroupTest, OwnLimitBinds) {
 TEST_F(CgroupTest, AncestorWithLessRoomBinds) {
   V2("/a", "10000", "max", "7900");
   V2("/a/b", "1000", "max", "100");
-  const Result<Cgroup> group = Open("/a/b");
-  ASSERT_TRUE(group.ok());
-  EXPECT_EQ(group->Read(kShare, false)->limit, 10000u);  // room 100 against 700
+  const Cgroup group = Value(Open("/a/b"));
+  EXPECT_EQ(group.Read(kShare, false)->limit, 10000u);  // room 100 against 700
   V2("/a", "10000", "max", "100");
-  EXPECT_EQ(group->Read(kShare, false)->limit, 1000u);
+  EXPECT_EQ(group.Read(kShare, false)->limit, 1000u);
 }
 
 TEST_F(CgroupTest, HighCountsAsLimit) {
@@ -83,13 +85,61 @@ TEST_F(CgroupTest, V1Hierarchy) {
   V1("", "9223372036854771712", "99999");
   V1("/job", "9223372036854771712", "99999");
   V1("/job/pod", "2000", "500");
-  const Result<Cgroup> group = Open("/job/pod");
-  ASSERT_TRUE(group.ok()) << group.error().message;
-  const auto reading = group->Read(kShare, true);
+  const Cgroup group = Value(Open("/job/pod"));
+  const auto reading = group.Read(kShare, true);
   ASSERT_TRUE(reading);
   EXPECT_EQ(reading->limit, 2000u);
   EXPECT_EQ(reading->used, 500u);
   EXPECT_EQ(reading->cache, 400u);
+}
+
+TEST_F(CgroupTest, ThePlaceAboveAllLimits) {
+  V1("", "9223372036854771712", "99999");
+  V1("/job", "9223372036854771712", "99999");
+  EXPECT_EQ(Open("/job")->Unlimited(), "");
+  V1("/job/pod", "2000", "500");
+  V1("/job/pod/part", "9223372036854771712", "500");
+  EXPECT_EQ(Open("/job/pod/part")->Unlimited(), tree_.Path("/sys/fs/cgroup/memory/job"));
+  V1("/job", "4000", "500");
+  EXPECT_EQ(Open("/job/pod")->Unlimited(), tree_.Path("/sys/fs/cgroup/memory"));
+}
+
+TEST_F(CgroupTest, ThePlaceAboveLimitsOfV2IsTheRoot) {
+  V2("/a", "max", "max", "500");
+  EXPECT_EQ(Open("/a")->Unlimited(), "");
+  V2("/a/b", "1000", "max", "500");
+  EXPECT_EQ(Open("/a/b")->Unlimited(), tree_.Path("/sys/fs/cgroup"));
+  V2("", "max", "max", "900");  // the root of a namespace: what is around it is not seen
+  EXPECT_EQ(Open("/a/b")->Unlimited(), "");
+}
+
+TEST_F(CgroupTest, WhatIsChargedBesideItCounts) {
+  V2("/a/b", "10000", "max", "300");
+  V2("/a", "100000", "max", "500");
+  const Result<Cgroup> group = Open("/a/b");
+  const Cgroup::LoadPlace& place = group->load_place();
+  EXPECT_TRUE(place.is_beside);
+  EXPECT_EQ(place.directory,
+            tree_.Path("/sys/fs/cgroup/a/ppc-burn-" + std::to_string(group->id())));
+  EXPECT_EQ(group->Read(kShare, true)->used, 300u) << "there is nothing yet";
+  V2("/a/ppc-burn-" + std::to_string(group->id()), "max", "max", "200");
+  const auto reading = group->Read(kShare, true);
+  EXPECT_EQ(reading->limit, 10000u);
+  EXPECT_EQ(reading->used, 500u);
+  EXPECT_EQ(reading->cache, 1800u);
+  EXPECT_EQ(group->Used(), 500u);
+  EXPECT_EQ(group->RoomBeside(), 9700u);
+  V2("/a/b", "max", "max", "300");
+  EXPECT_EQ(group->RoomBeside(), std::nullopt);
+  EXPECT_EQ(group->Read(kShare, false)->used, 500u) << "its parent's, which counts both";
+}
+
+TEST_F(CgroupTest, GroupsForItsLoadsLieBelowItInV1) {
+  V1("", "9223372036854771712", "99999");
+  V1("/job", "2000", "500");
+  EXPECT_EQ(Open("/job")->load_place().directory, tree_.Path("/sys/fs/cgroup/memory/job"));
+  EXPECT_FALSE(Open("/job")->load_place().is_beside);
+  EXPECT_EQ(Open("/job")->RoomBeside(), std::nullopt);
 }
 
 TEST_F(CgroupTest, LimitChangesAreSeen) {

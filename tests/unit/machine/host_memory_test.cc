@@ -28,13 +28,16 @@ class HostMemoryTest : public testing::Test {
     EXPECT_TRUE(group.ok());
     return std::make_shared<Cgroup>(std::move(*group));
   }
+  MemoryReading Read() const { return ServiceMemory(options_, nullptr).Read(false); }
+  MemoryReading Read(const std::string& max) {
+    return ServiceMemory(options_, MakeCgroup(max, "0")).Read(false);
+  }
   TempTree tree_;
   ServiceMemory::Options options_;
 };
 
 TEST_F(HostMemoryTest, HostWithoutCgroup) {
-  ServiceMemory memory(options_, nullptr);
-  const MemoryReading reading = memory.Read(false);
+  const MemoryReading reading = Read();
   EXPECT_EQ(reading.limit, 1000 * kKib);
   EXPECT_EQ(reading.used, 400 * kKib);
   EXPECT_EQ(reading.Room(), 400 * kKib);
@@ -44,9 +47,8 @@ TEST_F(HostMemoryTest, HostWithoutCgroup) {
 TEST_F(HostMemoryTest, OwnCacheCountsAsUsed) {
   const std::atomic<uint64_t> own = 300 * kKib;
   options_.own_cache = &own;
-  ServiceMemory memory(options_, nullptr);
-  EXPECT_EQ(memory.Read(false).used, 700 * kKib);
-  EXPECT_EQ(memory.Read(false).Room(), 100 * kKib);
+  EXPECT_EQ(Read().used, 700 * kKib);
+  EXPECT_EQ(Read().Room(), 100 * kKib);
 }
 
 // With hundreds of services the machine is read once for all.
@@ -87,57 +89,63 @@ TEST_F(HostMemoryTest, TheShareOfSeveralBinds) {
 TEST_F(HostMemoryTest, OwnCacheIsNotMoreThanThereIs) {
   const std::atomic<uint64_t> own = 800 * kKib;
   options_.own_cache = &own;
-  ServiceMemory memory(options_, nullptr);
-  EXPECT_EQ(memory.Read(false).cache, 500 * kKib);
-  EXPECT_EQ(memory.Read(false).used, 900 * kKib);
+  EXPECT_EQ(Read().cache, 500 * kKib);
+  EXPECT_EQ(Read().used, 900 * kKib);
 }
 
 TEST_F(HostMemoryTest, WhatCountsTheOwnCacheIsAnEstimate) {
   std::atomic<uint64_t> own = 0;
   options_.own_cache = &own;
-  ServiceMemory memory(options_, MakeCgroup("102400", "0"));
-  EXPECT_FALSE(memory.Read(false).is_estimate);  // the cgroup's
+  EXPECT_FALSE(Read("102400").is_estimate);  // the cgroup's
   ServiceMemory host(options_, nullptr);
   EXPECT_FALSE(host.Read(false).is_estimate);
   own = kKib;
   EXPECT_TRUE(host.Read(false).is_estimate);
   options_.limit_bytes = 2 * kKib;
-  EXPECT_TRUE(ServiceMemory(options_, nullptr).Read(false).is_estimate);
+  EXPECT_TRUE(Read().is_estimate);
 }
 
 TEST_F(HostMemoryTest, TighterOfHostAndCgroup) {
-  const auto narrow = MakeCgroup("102400", "0");
-  EXPECT_EQ(ServiceMemory(options_, narrow).Read(false).limit, 102400u);
-  const auto wide = MakeCgroup("10240000", "0");
-  EXPECT_EQ(ServiceMemory(options_, wide).Read(false).limit, 1000 * kKib);
+  EXPECT_EQ(Read("102400").limit, 102400u);
+  EXPECT_EQ(Read("10240000").limit, 1000 * kKib);
+}
+
+// On a machine of which more is taken than the threshold allows, a group that fits into the rest.
+TEST_F(HostMemoryTest, OfWholeLimitsTheTighterOne) {
+  tree_.Write("/proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n");
+  ServiceMemory memory(options_, MakeCgroup(std::to_string(512 << 20), "0"));
+  EXPECT_FALSE(memory.Read(false).is_cgroup);
+  memory.SetUsesLimit(true);
+  EXPECT_TRUE(memory.Read(false).is_cgroup);
+  EXPECT_EQ(memory.Read(false).Room(), uint64_t{480} << 20);
+  memory.SetUsesLimit(false);
+  EXPECT_FALSE(memory.Read(false).is_cgroup);
 }
 
 TEST_F(HostMemoryTest, ConfiguredLimitAndReserve) {
   const std::atomic<uint64_t> own = 10 * kKib;
   options_.own_cache = &own;
   options_.limit_bytes = 50 * kKib;
-  ServiceMemory limited(options_, nullptr);
-  EXPECT_EQ(limited.Read(false).Room(), 30 * kKib);
+  EXPECT_EQ(Read().Room(), 30 * kKib);
   options_.limit_bytes = 0;
   options_.reserve_bytes = 500 * kKib;
-  ServiceMemory reserved(options_, nullptr);
-  EXPECT_EQ(reserved.Read(false).limit, 500 * kKib);
-  EXPECT_EQ(reserved.Read(false).Room(), 0u);
+  EXPECT_EQ(Read().limit, 500 * kKib);
+  EXPECT_EQ(Read().Room(), 0u);
 }
 
 TEST_F(HostMemoryTest, ReserveAsAShareTheLargerCounts) {
   options_.reserve_share = 0.1;
-  EXPECT_EQ(ServiceMemory(options_, nullptr).Read(false).limit, 900 * kKib);
+  EXPECT_EQ(Read().limit, 900 * kKib);
   options_.reserve_bytes = 300 * kKib;
-  EXPECT_EQ(ServiceMemory(options_, nullptr).Read(false).limit, 700 * kKib);
+  EXPECT_EQ(Read().limit, 700 * kKib);
 }
 
 // More than there is: nothing may be loaded, whatever the cgroup says.
 TEST_F(HostMemoryTest, ReserveBeyondTheMachine) {
   options_.reserve_bytes = 2000 * kKib;
-  ServiceMemory memory(options_, MakeCgroup("102400000", "0"));
-  EXPECT_EQ(memory.Read(false).limit, 0u);
-  EXPECT_EQ(memory.Read(false).Room(), 0u);
+  const MemoryReading reading = Read("102400000");
+  EXPECT_EQ(reading.limit, 0u);
+  EXPECT_EQ(reading.Room(), 0u);
 }
 
 TEST_F(HostMemoryTest, OnlyTheNodesOfTheCpuset) {
@@ -145,9 +153,9 @@ TEST_F(HostMemoryTest, OnlyTheNodesOfTheCpuset) {
   tree_.Write("/sys/devices/system/node/node1/meminfo",
               "Node 1 MemTotal:  500 kB\nNode 1 MemFree:  200 kB\nNode 1 Active(file): 60 kB\n"
               "Node 1 Inactive(file):  40 kB\nNode 1 Dirty: 20 kB\nNode 1 SReclaimable: 20 kB\n");
-  ServiceMemory memory(options_, MakeCgroup("max", "0"));
-  EXPECT_EQ(memory.Read(false).limit, 500 * kKib);
-  EXPECT_EQ(memory.Read(false).used, 210 * kKib);  // 500 - (200 + 60 + 40 + 10 - 20)
+  const MemoryReading reading = Read("max");
+  EXPECT_EQ(reading.limit, 500 * kKib);
+  EXPECT_EQ(reading.used, 210 * kKib);  // 500 - (200 + 60 + 40 + 10 - 20)
 }
 
 TEST_F(HostMemoryTest, CpusetMayChange) {
@@ -184,8 +192,7 @@ TEST_F(HostMemoryTest, WatermarksOfANodeStayFree) {
   tree_.Write("/sys/fs/cgroup/s/cpuset.mems.effective", "1\n");
   tree_.Write("/sys/devices/system/node/node1/meminfo",
               "Node 1 MemTotal:  500 kB\nNode 1 MemFree:  200 kB\n");
-  ServiceMemory memory(options_, MakeCgroup("max", "0"));
-  EXPECT_EQ(memory.Read(false).used, 300 * kKib + 10 * page);
+  EXPECT_EQ(Read("max").used, 300 * kKib + 10 * page);
 }
 
 // --------------------------------------------------------------- memory stalls
@@ -194,6 +201,15 @@ class MemoryStallTest : public HostMemoryTest {
  protected:
   MemoryStallTest() {
     options_.now_ns = [this] { return now_ns_; };
+  }
+  static constexpr const char* kOfGroup = "/sys/fs/cgroup/s/memory.pressure";
+  static constexpr const char* kOfMachine = "/proc/pressure/memory";
+  // What is withheld a second after tasks stalled for so long there.
+  uint64_t WithheldAfter(ServiceMemory* memory, const std::string& path, uint64_t total_us) {
+    memory->Read(false);
+    Stalled(path, total_us);
+    now_ns_ += kNsPerSec;
+    return memory->Read(false).withheld;
   }
   void Stalled(const std::string& path, uint64_t total_us) {
     tree_.Write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=" + std::to_string(total_us) +
@@ -205,12 +221,12 @@ class MemoryStallTest : public HostMemoryTest {
 TEST_F(MemoryStallTest, HalvesTheWindowWhileTasksStall) {
   tree_.Write("/sys/fs/cgroup/s/memory.stat", "file 400000\n");
   const auto group = MakeCgroup("1000000", "500000");
-  Stalled("/sys/fs/cgroup/s/memory.pressure", 5000);
+  Stalled(kOfGroup, 5000);
   ServiceMemory memory(options_, group);
   // What was stalled before we came does not count.
   EXPECT_EQ(memory.Read(false).threshold, 800000u);
   // 150 ms of a second: of the 700000 the page cache could have, half stays.
-  Stalled("/sys/fs/cgroup/s/memory.pressure", 155000);
+  Stalled(kOfGroup, 155000);
   EXPECT_EQ(memory.Read(false).withheld, 0u);  // looked this very second
   now_ns_ += kNsPerSec;
   EXPECT_EQ(memory.Read(false).withheld, 350000u);
@@ -218,65 +234,47 @@ TEST_F(MemoryStallTest, HalvesTheWindowWhileTasksStall) {
   EXPECT_EQ(memory.Read(false).limit, 1000000u);
   // Goes on: a quarter, an eighth, not less.
   for (int i = 0; i < 5; ++i) {
-    Stalled("/sys/fs/cgroup/s/memory.pressure", 1000000 * static_cast<uint64_t>(i + 1));
+    Stalled(kOfGroup, 1000000 * static_cast<uint64_t>(i + 1));
     now_ns_ += kNsPerSec;
     memory.Read(false);
   }
   EXPECT_EQ(memory.Read(false).withheld, 612500u);
   // Calm again: back, a step a second.
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(memory.Read(false).withheld, 525000u);
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(memory.Read(false).withheld, 350000u);
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(memory.Read(false).withheld, 0u);
+  for (const uint64_t withheld : {525000u, 350000u, 0u}) {
+    now_ns_ += kNsPerSec;
+    EXPECT_EQ(memory.Read(false).withheld, withheld);
+  }
 }
 
 TEST_F(MemoryStallTest, AFewMillisecondsChangeNothing) {
-  const auto group = MakeCgroup("1000000", "300000");
-  Stalled("/sys/fs/cgroup/s/memory.pressure", 0);
-  ServiceMemory memory(options_, group);
-  memory.Read(false);
-  Stalled("/sys/fs/cgroup/s/memory.pressure", 90000);
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(memory.Read(false).withheld, 0u);
+  Stalled(kOfGroup, 0);
+  ServiceMemory memory(options_, MakeCgroup("1000000", "300000"));
+  EXPECT_EQ(WithheldAfter(&memory, kOfGroup, 90000), 0u);
 }
 
 TEST_F(MemoryStallTest, OurOwnReclaimCounts) {
-  const auto group = MakeCgroup("1000000", "300000");
-  Stalled("/sys/fs/cgroup/s/memory.pressure", 0);
+  Stalled(kOfGroup, 0);
   Stalled("/sys/fs/cgroup/daemon/memory.pressure", 0);
   options_.own_cgroup = tree_.Path("/sys/fs/cgroup/daemon");
-  ServiceMemory memory(options_, group);
-  memory.Read(false);
-  Stalled("/sys/fs/cgroup/daemon/memory.pressure", 200000);
-  now_ns_ += kNsPerSec;
-  EXPECT_GT(memory.Read(false).withheld, 0u);
+  ServiceMemory memory(options_, MakeCgroup("1000000", "300000"));
+  EXPECT_GT(WithheldAfter(&memory, "/sys/fs/cgroup/daemon/memory.pressure", 200000), 0u);
 }
 
 TEST_F(MemoryStallTest, WithoutACgroupTheMachineCounts) {
-  Stalled("/proc/pressure/memory", 0);
+  Stalled(kOfMachine, 0);
   ServiceMemory memory(options_, nullptr);
-  memory.Read(false);
-  Stalled("/proc/pressure/memory", 500000);
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(memory.Read(false).withheld, 200 * kKib);  // (800 - 400) / 2
+  EXPECT_EQ(WithheldAfter(&memory, kOfMachine, 500000), 200 * kKib);  // (800 - 400) / 2
 }
 
 TEST_F(MemoryStallTest, NoPsiOrSwitchedOff) {
-  ServiceMemory none(options_, nullptr);
-  EXPECT_EQ(none.Read(false).withheld, 0u);
-  tree_.Write("/proc/pressure/memory", "");  // psi=0
-  ServiceMemory empty(options_, nullptr);
+  EXPECT_EQ(Read().withheld, 0u);
+  tree_.Write(kOfMachine, "");  // psi=0
   now_ns_ += kNsPerSec;
-  EXPECT_EQ(empty.Read(false).withheld, 0u);
-  Stalled("/proc/pressure/memory", 0);
+  EXPECT_EQ(Read().withheld, 0u);
+  Stalled(kOfMachine, 0);
   options_.stall_share = 0;
   ServiceMemory off(options_, nullptr);
-  off.Read(false);
-  Stalled("/proc/pressure/memory", 900000);
-  now_ns_ += kNsPerSec;
-  EXPECT_EQ(off.Read(false).withheld, 0u);
+  EXPECT_EQ(WithheldAfter(&off, kOfMachine, 900000), 0u);
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "policies/maio/base/names.h"
+#include "tests/unit/fuzz.h"
+#include "tests/unit/has.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {
@@ -46,25 +49,23 @@ std::string ErrorOfService(nlohmann::json message) {
 }
 
 TEST(ParseConfig, WhatIsNotGivenStaysAsItIs) {
-  const Result<Config> config = ParseConfig(R"({"record": null})");
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->recover_s, 60u);
-  EXPECT_EQ(config->record, RecordMode::kAuto);
-  EXPECT_TRUE(config->prefetch);
+  const Config config = Value(ParseConfig(R"({"record": null})"));
+  EXPECT_EQ(config.recover_s, 60u);
+  EXPECT_EQ(config.record, RecordMode::kAuto);
+  EXPECT_TRUE(config.prefetch);
 }
 
 TEST(ParseConfig, Values) {
-  const Result<Config> config = ParseConfig(
+  const Config config = Value(ParseConfig(
       R"({"recover_s": 2, "distance": "64M", "bar": false,
-          "record": "never", "at_ready": "keep", "store": "dir:/s", "store_key": "/k"})");
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_EQ(config->recover_s, 2u);
-  EXPECT_EQ(config->distance, 64 * kMiB);
-  EXPECT_FALSE(config->bar);
-  EXPECT_EQ(config->record, RecordMode::kNever);
-  EXPECT_EQ(config->at_ready, AtReady::kKeep);
-  EXPECT_EQ(config->store, "dir:/s");
-  EXPECT_EQ(config->store_key, "/k");
+          "record": "never", "at_ready": "keep", "store": "dir:/s", "store_key": "/k"})"));
+  EXPECT_EQ(config.recover_s, 2u);
+  EXPECT_EQ(config.distance, 64 * kMiB);
+  EXPECT_FALSE(config.bar);
+  EXPECT_EQ(config.record, RecordMode::kNever);
+  EXPECT_EQ(config.at_ready, AtReady::kKeep);
+  EXPECT_EQ(config.store, "dir:/s");
+  EXPECT_EQ(config.store_key, "/k");
 }
 
 TEST(ParseConfig, AWrongValueIsNamedWithWhatItMustBeAndWhatItIs) {
@@ -108,29 +109,27 @@ TEST(ParseConfig, AnUnknownOptionIsNamedInOneLine) {
 }
 
 TEST(ParseConfig, OptionsOfTheRuntimeAndOfAServiceAreOthers) {
-  const Result<Config> config =
-      ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
-                      "xpus": [0, 1], "params": {"tp": 2}})");
-  ASSERT_TRUE(config.ok()) << config.error().message;
+  ASSERT_TRUE(
+      IsOk(ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
+                      "xpus": [0, 1], "params": {"tp": 2}})")));
   EXPECT_FALSE(ParseConfig(R"({"service_id": "abcd", "workers": "two"})").ok());
 }
 
 TEST(ParseService, Values) {
-  const Result<ServiceSpec> spec = ParseService({{"op", "service_start"},
-                                                 {"service_id", "svc-1"},
-                                                 {"service", 3},
-                                                 {"xpus", {4, 5}},
-                                                 {"node", 1},
-                                                 {"nodes", 2},
-                                                 {"resumed", true},
-                                                 {"params", {{"model", "m"}}}});
-  ASSERT_TRUE(spec.ok()) << spec.error().message;
-  EXPECT_EQ(spec->number, 3u);
-  EXPECT_EQ(spec->workers, 2u) << "one on each XPU";
-  EXPECT_EQ(spec->xpus, (std::vector<int32_t>{4, 5}));
-  EXPECT_EQ(spec->first_worker, 2u);
-  EXPECT_TRUE(spec->is_resumed);
-  EXPECT_EQ(spec->params.value("model", ""), "m");
+  const ServiceSpec spec = Value(ParseService({{"op", "service_start"},
+                                               {"service_id", "svc-1"},
+                                               {"service", 3},
+                                               {"xpus", {4, 5}},
+                                               {"node", 1},
+                                               {"nodes", 2},
+                                               {"resumed", true},
+                                               {"params", {{"model", "m"}}}}));
+  EXPECT_EQ(spec.number, 3u);
+  EXPECT_EQ(spec.workers, 2u) << "one on each XPU";
+  EXPECT_EQ(spec.xpus, (std::vector<int32_t>{4, 5}));
+  EXPECT_EQ(spec.first_worker, 2u);
+  EXPECT_TRUE(spec.is_resumed);
+  EXPECT_EQ(spec.params.value("model", ""), "m");
 }
 
 TEST(ParseService, AWrongValueIsNamed) {
@@ -139,10 +138,10 @@ TEST(ParseService, AWrongValueIsNamed) {
             k + R"("service_id" must be 4 to 64 of [0-9A-Za-z._-], not "a")");
   EXPECT_EQ(ErrorOfService({{"service_id", nullptr}}),
             k + R"("service_id" must be 4 to 64 of [0-9A-Za-z._-], not null)");
-  EXPECT_EQ(ErrorOfService({{"workers", 64}}),
-            k + R"("workers" must be a whole number from 0 to 63, not 64)");
+  EXPECT_EQ(ErrorOfService({{"workers", 512}}),
+            k + R"("workers" must be a whole number from 0 to 511, not 512)");
   EXPECT_EQ(ErrorOfService({{"xpus", {0, -1}}}),
-            k + R"("xpus" must be an array of at most 63 XPU numbers, not [0,-1])");
+            k + R"("xpus" must be an array of at most 511 XPU numbers, not [0,-1])");
   EXPECT_EQ(ErrorOfService({{"node", 2}, {"nodes", 2}, {"workers", 1}}),
             k + R"("node" must be below "nodes", 2, not 2)");
   EXPECT_EQ(ErrorOfService({{"nodes", 2}}),
@@ -150,6 +149,56 @@ TEST(ParseService, AWrongValueIsNamed) {
   EXPECT_EQ(ErrorOfService({{"nodes", 32}, {"node", 31}, {"workers", 32}}), "");
   EXPECT_EQ(ErrorOfService({{"nodes", 32}, {"node", 31}, {"workers", 33}}),
             "maio: a service has at most 1024 workers on all its nodes");
+}
+
+TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
+  const Json sample = {{"distance", "64M"},
+                       {"prefetch", true},
+                       {"affinity", true},
+                       {"bar", true},
+                       {"max_pieces", 100},
+                       {"record", "auto"},
+                       {"at_ready", "all"},
+                       {"recover_s", 60},
+                       {"holdback", 10},
+                       {"store", "dir:/x"},
+                       {"store_key", "/etc/ppc/key"},
+                       {"service_id", "svc-one"},
+                       {"workers", 2},
+                       {"xpus", {0, 1}},
+                       {"params", {{"tp", 2}}}};
+  FuzzJson(sample, 1, ParseConfig, [](const Config& config) {
+    ASSERT_LE(config.max_pieces, 1u << 30);
+    ASSERT_LE(config.recover_s, kMostRecoverS);
+    ASSERT_LE(config.holdback, 100u);
+    ASSERT_TRUE(config.store_key.empty() || !config.store.empty());
+    ASSERT_LE(BeaconBytes(BarDistance(config, 1 << 30, 3)), 1u << 20);
+  });
+}
+
+TEST(ConfigFuzz, AServiceIsWhole) {
+  const Json sample = {{"op", "service_start"},
+                       {"service_id", "svc-one"},
+                       {"service", 1},
+                       {"workers", 4},
+                       {"xpus", {0, 1, 2, 3}},
+                       {"node", 0},
+                       {"nodes", 2},
+                       {"first_worker", 0},
+                       {"params", {{"model", "m"}, {"tp", 8}}},
+                       {"resumed", true}};
+  const auto parse = [](const std::string& text) -> Result<ServiceSpec> {
+    const Json message = Json::parse(text, nullptr, false);
+    if (!message.is_object()) return Error{EINVAL, "no object"};
+    return ParseService(message);
+  };
+  FuzzJson(sample, 2, parse, [](const ServiceSpec& spec) {
+    ASSERT_TRUE(ValidServiceId(spec.service_id)) << spec.service_id;
+    ASSERT_GE(spec.nodes, 1u);
+    ASSERT_LT(spec.node, spec.nodes);
+    ASSERT_LT(spec.workers, kMaxGroups);
+    ASSERT_LE(spec.nodes == 1 ? 0 : spec.first_worker + spec.workers, kMaxWorkers);
+  });
 }
 
 }  // namespace

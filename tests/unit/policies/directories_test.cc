@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Directories that a start lists: those of its small files, and what lies in them.
 #include "policies/maio/follow/directories.h"
 

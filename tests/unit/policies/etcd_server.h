@@ -20,6 +20,7 @@
 
 #include "daemon/net/etcd.h"
 #include "policies/maio/template/store.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::maio {
@@ -41,12 +42,10 @@ class EtcdServer {
   std::string url(const std::string& prefix) const { return client_ + prefix; }
   // By the alarm that it raises itself when its space is full.
   void RefuseWrites(bool refuses) const {
-    const Result<Json> status = Ask("status", Json::object());
-    ASSERT_TRUE(status.ok()) << status.error().message;
-    const Result<Json> done = Ask("alarm", {{"action", refuses ? "ACTIVATE" : "DEACTIVATE"},
-                                            {"memberID", status->at("header").at("member_id")},
-                                            {"alarm", "NOSPACE"}});
-    ASSERT_TRUE(done.ok()) << done.error().message;
+    const Json status = Value(Ask("status", Json::object()));
+    ASSERT_TRUE(IsOk(Ask("alarm", {{"action", refuses ? "ACTIVATE" : "DEACTIVATE"},
+                                   {"memberID", status.at("header").at("member_id")},
+                                   {"alarm", "NOSPACE"}})));
   }
 
  private:

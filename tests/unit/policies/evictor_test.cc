@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // What is dropped when memory is short.
 #include "policies/maio/follow/evictor.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
-#include "tests/unit/policies/evictor_fixture.h"
+#include "policies/maio/follow/affinity.h"
+#include "tests/unit/policies/follow_fixture.h"
+#include "tests/unit/units.h"
 
 namespace ppc::maio {
 namespace {
@@ -176,10 +178,9 @@ TEST_F(MaioEvictorTest, WhatWasSkippedStaysForTheDistance) {
 }
 
 TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
-  const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
   table_->Queue(3);
   IoList list;
-  evictor_->EvictAll(now_ns_, true, held, &list);
+  evictor_->EvictAll(now_ns_, true, NoneHeld, &list);
   ASSERT_FALSE(list.empty());
   for (const ppc_io& io : list.ios()) EXPECT_EQ(io.flags, PPC_IO_UNMAP);
   ppc_result result = {};
@@ -192,7 +193,7 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   EXPECT_FALSE(evictor_->HasEnded(now_ns_));
   now_ns_ += kFirstRetryNs;
   list.Clear();
-  evictor_->EvictAll(now_ns_, true, held, &list);
+  evictor_->EvictAll(now_ns_, true, NoneHeld, &list);
   uint64_t again = 0;
   for (const ppc_io& io : list.ios()) again += io.size;
   EXPECT_EQ(again, 3 * kMiB);
@@ -202,33 +203,26 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   for (const bool is_due : {false, true}) {
     now_ns_ += kFirstRetryNs;
     list.Clear();
-    evictor_->EvictAll(now_ns_, true, held, &list);
+    evictor_->EvictAll(now_ns_, true, NoneHeld, &list);
     EXPECT_NE(list.empty(), is_due);
   }
 }
 
 // A drop that came back once: neither it nor what is tried again of it unmaps anything.
 TEST_F(MaioEvictorTest, ARetryLeavesAloneWhatItsFirstRequestDid) {
-  const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
   table_->LeaveMapped(4);
   See(100, true);
-  ppc_memory memory = {};
-  memory.threshold = 800 * kMiB;
-  memory.used = memory.threshold + 92 * kMiB;
+  ppc_memory memory = Above(92 * kMiB);
   IoList list;
-  evictor_->Evict(memory, now_ns_, /*can_unmap=*/true, held, &list);
+  evictor_->Evict(memory, now_ns_, /*can_unmap=*/true, NoneHeld, &list);
   const auto check = [&](uint64_t retries) {
     EXPECT_EQ(evictor_->stats().retries, retries);
     ASSERT_FALSE(list.empty());
     for (const ppc_io& io : list.ios()) {
       const bool has_it = io.offset <= 4 * kMiB && io.offset + io.size > 4 * kMiB;
       EXPECT_EQ(io.flags, has_it ? 0u : PPC_IO_UNMAP) << io.offset;
-      ppc_result mapped = {};
-      mapped.kind = PPC_EVICTED;
-      mapped.file = io.file;
-      mapped.offset = io.offset;
-      mapped.size = mapped.mapped = mapped.resident = io.size;
-      mapped.cookie = io.cookie;
+      ppc_result mapped = Evicted(io);
+      mapped.mapped = mapped.resident = io.size;
       evictor_->Done(mapped, now_ns_);
     }
   };
@@ -238,7 +232,7 @@ TEST_F(MaioEvictorTest, ARetryLeavesAloneWhatItsFirstRequestDid) {
   for (uint64_t retry = 1; retry <= 3; retry++) {
     now_ns_ += kFirstRetryNs << (retry - 1);
     list.Clear();
-    evictor_->Evict(memory, now_ns_, true, held, &list);
+    evictor_->Evict(memory, now_ns_, true, NoneHeld, &list);
     check(retry * requests);
   }
 }
@@ -248,18 +242,12 @@ TEST_F(MaioEvictorTest, ARetryAsksWhetherAnotherNeedsIt) {
   bool is_needed = false;
   const auto held = [&](uint64_t, uint64_t, uint64_t) { return is_needed; };
   See(100, true);
-  ppc_memory memory = {};
-  memory.threshold = 800 * kMiB;
-  memory.used = memory.threshold + 92 * kMiB;
+  ppc_memory memory = Above(92 * kMiB);
   IoList list;
   evictor_->Evict(memory, now_ns_, true, held, &list);
   ASSERT_FALSE(list.empty());
-  ppc_result mapped = {};
-  mapped.kind = PPC_EVICTED;
-  mapped.file = list.ios()[0].file;
-  mapped.offset = list.ios()[0].offset;
-  mapped.size = mapped.mapped = list.ios()[0].size;
-  mapped.cookie = list.ios()[0].cookie;
+  ppc_result mapped = Evicted(list.ios()[0]);
+  mapped.mapped = mapped.size;
   evictor_->Done(mapped, now_ns_);
   is_needed = true;
   memory.used = memory.threshold;
@@ -296,6 +284,53 @@ TEST_F(MaioEvictorTest, WhatAReaderLoadsFarAheadByItselfMakesRoom) {
   Report();
   (void)Over(2048 * kMiB);
   EXPECT_GE(first_, (100 + 8) * kMiB);
+}
+
+// What is dropped of files that are read side by side.
+
+TEST(MaioEvictorStreams, WhatIsNextInEachFileStays) {
+  Template t;
+  t.service_id = "abcd";
+  t.groups.resize(1);
+  for (uint32_t f = 0; f < 3; f++) {
+    t.files.push_back({"f" + std::to_string(f), 200 << 20, 0, FileKind::kSafetensors, {}});
+    t.groups[0].extents.push_back({f, 0, 200 * kMiBPages});
+  }
+  Layout layout(t, std::vector<uint64_t>{1, 2, 3});
+  PieceTable table(&layout);
+  Matcher matcher(&table, kMiB, kMiB);
+  ppc_context context = {};
+  Affinity affinity(&context, layout, false);
+  Planner planner(&table, &matcher, &affinity, 0, 1);
+  Evictor evictor(&table, &matcher, &planner, 8 * kMiB, 1);
+  // All of the third file, which a thread has just begun, and some of the first.
+  for (uint32_t p = 0; p < layout.pieces().size(); p++) {
+    const Piece& piece = layout.pieces()[p];
+    if (piece.file == 2 || (piece.file == 0 && piece.page < 100 * kMiBPages)) planner.Found(p);
+  }
+  for (uint64_t mib = 0; mib < 40; mib++) {
+    for (const uint32_t file : {0u, 2u}) {
+      Observation o;
+      o.file = file;
+      o.first_page = mib * kMiBPages;
+      o.end_page = o.first_page + 1;
+      matcher.Observe(o);
+    }
+  }
+  ppc_memory memory = {};
+  memory.threshold = 800 * kMiB;
+  memory.used = memory.threshold + 400 * kMiB;
+  IoList list;
+  evictor.Evict(
+      memory, 1, false, [](uint64_t, uint64_t, uint64_t) { return false; }, &list);
+  uint64_t unneeded = 0;
+  for (const ppc_io& io : list.ios()) {
+    const uint64_t from = 40 * kMiB;
+    if (io.offset < from) continue;  // has been read
+    unneeded += io.size;
+    EXPECT_GE(io.offset, from + 8 * kMiB) << "file " << io.file;
+  }
+  EXPECT_GT(unneeded, 0u);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Pieces and uses.
 #include "policies/maio/follow/layout.h"
 
@@ -11,10 +10,21 @@
 #include <optional>
 #include <utility>
 
+#include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/piece_table.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
 namespace {
+
+const std::vector<uint64_t> kNumbers = {7, 8};
+
+// The first 64 groups.
+uint64_t BitsOf(const GroupSet& groups) {
+  uint64_t bits = 0;
+  groups.ForEach([&](uint32_t group) { bits |= uint64_t{1} << group; });
+  return bits;
+}
 
 Template TwoGroups() {
   Template t;
@@ -31,17 +41,16 @@ Template TwoGroups() {
 }
 
 TEST(Layout, PiecesHaveOneSetOfGroups) {
-  std::vector<uint64_t> numbers = {7, 8};
-  Layout layout(TwoGroups(), numbers);
+  Layout layout(TwoGroups(), kNumbers);
   EXPECT_EQ(layout.piece_pages(), 256u);  // 1 MiB
   uint64_t bytes = 0;
   for (const Piece& piece : layout.pieces()) {
     bytes += piece.bytes();
     EXPECT_LE(piece.pages, 256u);
-    EXPECT_NE(piece.groups, 0u);
+    EXPECT_FALSE(layout.GroupsOf(piece).empty());
     bool shared = piece.page >= 600 && piece.page < 1100;
     if (piece.file == 0) {
-      EXPECT_EQ(piece.groups, shared ? 3u : piece.page < 600 ? 1u : 2u);
+      EXPECT_EQ(BitsOf(layout.GroupsOf(piece)), shared ? 3u : piece.page < 600 ? 1u : 2u);
     }
     EXPECT_EQ((piece.flags & kKeep) != 0, piece.file == 1);
   }
@@ -50,8 +59,7 @@ TEST(Layout, PiecesHaveOneSetOfGroups) {
 }
 
 TEST(Layout, UsesFollowTheSequence) {
-  std::vector<uint64_t> numbers = {7, 8};
-  Layout layout(TwoGroups(), numbers);
+  Layout layout(TwoGroups(), kNumbers);
   for (uint32_t g = 0; g < 2; g++) {
     std::map<uint64_t, uint64_t> uses;  // position, bytes
     for (uint32_t f = 0; f < layout.files().size(); f++) {
@@ -155,7 +163,8 @@ TEST(Layout, SmallPiecesAreJoinedAndKeepTheirReaders) {
     EXPECT_LE(piece.pages, joined.piece_pages());
     uint64_t at = piece.page;
     uint64_t all = 0;
-    joined.ForEachPart(p, [&](uint64_t first, uint64_t end, uint64_t groups) {
+    joined.ForEachPart(p, [&](uint64_t first, uint64_t end, const GroupSet& set) {
+      const uint64_t groups = BitsOf(set);
       EXPECT_EQ(first, at);
       EXPECT_LT(first, end);
       at = end;
@@ -163,12 +172,12 @@ TEST(Layout, SmallPiecesAreJoinedAndKeepTheirReaders) {
       for (uint64_t page = first; page < end; page++) {
         if (std::has_single_bit(readers[page]) && readers[page] != groups) misplaced++;
         // Whoever reads it is known to be no stranger there.
-        const uint64_t known = joined.ReadersOf(p, p + 1, page, page + 1);
+        const uint64_t known = BitsOf(joined.ReadersOf(p, p + 1, page, page + 1));
         EXPECT_EQ(readers[page] & ~known, 0u) << page;
       }
     });
     EXPECT_EQ(at, piece.end_page());
-    EXPECT_EQ(all & ~piece.groups, 0u);
+    EXPECT_EQ(all, BitsOf(joined.GroupsOf(piece)));
     uint32_t uses = 0;
     joined.ForEachUse(p, [&](uint32_t, uint32_t) { uses++; });
     EXPECT_EQ(uses, piece.pending);
@@ -176,7 +185,7 @@ TEST(Layout, SmallPiecesAreJoinedAndKeepTheirReaders) {
   EXPECT_EQ(misplaced, 0u);
   // In the middle of a slice all others are strangers.
   auto [first, last] = joined.PiecesOf(0, 100, 101);
-  EXPECT_EQ(joined.ReadersOf(first, last, 100, 101), 1u);
+  EXPECT_EQ(joined.ReadersOf(first, last, 100, 101), GroupSet::Of(0));
 }
 
 TEST(Layout, LargeNeighboursOfDifferentReadersAreNotJoined) {
@@ -190,7 +199,63 @@ TEST(Layout, LargeNeighboursOfDifferentReadersAreNotJoined) {
   std::vector<uint64_t> numbers = {1};
   Layout layout(t, numbers, 10);
   ASSERT_TRUE(layout.joined());
-  for (const Piece& piece : layout.pieces()) EXPECT_TRUE(std::has_single_bit(piece.groups));
+  for (const Piece& piece : layout.pieces()) EXPECT_TRUE(layout.GroupsOf(piece).IsOne());
+}
+
+// A slice of 64 KiB for each worker, and 4 MiB that all of them read.
+Template ManyWorkers(uint32_t workers) {
+  constexpr uint64_t kSlicePages = 16;
+  Template t;
+  t.service_id = "abcd";
+  const uint64_t shared = workers * kSlicePages;
+  t.files.push_back({"a.safetensors", (shared + 1024) * kPage, 0, FileKind::kSafetensors, {}});
+  t.groups.resize(workers);
+  for (uint32_t w = 0; w < workers; w++) {
+    t.groups[w].id = w;
+    t.groups[w].extents = {{0, w * kSlicePages, kSlicePages}, {0, shared, 1024}};
+  }
+  return t;
+}
+
+TEST(Layout, HundredsOfWorkersHaveSetsOfTheirOwn) {
+  for (const uint32_t workers : {63u, 64u, 65u, 256u, kMaxGroups - 1}) {
+    std::vector<uint64_t> numbers = {1};
+    for (const size_t max_pieces : {size_t{1000}, size_t{10}}) {
+      const Layout layout(ManyWorkers(workers), numbers, max_pieces);
+      EXPECT_EQ(layout.joined(), max_pieces == 10);
+      ASSERT_EQ(layout.groups().size(), workers);
+      for (uint32_t w = 0; w < workers; w++) {
+        const auto [first, last] = layout.PiecesOf(0, w * 16 + 7, w * 16 + 8);
+        EXPECT_EQ(layout.ReadersOf(first, last, w * 16 + 7, w * 16 + 8), GroupSet::Of(w));
+        EXPECT_TRUE(layout.GroupsOf(layout.pieces()[first]).Has(w));
+      }
+      EXPECT_EQ(layout.GroupsOf(layout.pieces().back()), GroupSet::Below(workers));
+      for (uint32_t p = 0; p < layout.pieces().size(); p++) {
+        GroupSet users;
+        uint32_t uses = 0;
+        layout.ForEachUse(p, [&](uint32_t group, uint32_t) {
+          users.Add(group);
+          uses++;
+        });
+        EXPECT_EQ(uses, layout.pieces()[p].pending);
+        EXPECT_EQ(users, layout.GroupsOf(layout.pieces()[p]));
+      }
+    }
+  }
+}
+
+TEST(Layout, WhoReadsWhatAnotherOfHundredsListsIsTold) {
+  std::vector<uint64_t> numbers = {1};
+  Layout layout(ManyWorkers(256), numbers);
+  PieceTable table(&layout);
+  Matcher matcher(&table, 1 << 20, 1 << 20);
+  Observation o;
+  o.group = 65;
+  o.first_page = 200 * 16;
+  o.end_page = o.first_page + 1;
+  EXPECT_EQ(matcher.Observe(o).foreign, 200);
+  o.group = 200;
+  EXPECT_TRUE(matcher.Observe(o).known);
 }
 
 TEST(Layout, FilesWithoutNumberAreLeftOut) {
@@ -203,8 +268,7 @@ TEST(Layout, FilesWithoutNumberAreLeftOut) {
 }
 
 TEST(Layout, EveryRangeHasThePiecesThatMeetIt) {
-  std::vector<uint64_t> numbers = {7, 8};
-  Layout layout(TwoGroups(), numbers);
+  Layout layout(TwoGroups(), kNumbers);
   const LayoutFile& file = layout.files()[0];
   for (uint64_t first = 0; first < 1700; first += 7) {
     for (uint64_t pages : {1, 3, 256, 700, 20000}) {
@@ -222,8 +286,7 @@ TEST(Layout, EveryRangeHasThePiecesThatMeetIt) {
 }
 
 TEST(Layout, SlotsOfGroups) {
-  std::vector<uint64_t> numbers = {7, 8};
-  Layout layout(TwoGroups(), numbers);
+  Layout layout(TwoGroups(), kNumbers);
   EXPECT_EQ(layout.SlotOf(0), 0);
   EXPECT_EQ(layout.SlotOf(1), 1);
   EXPECT_EQ(layout.SlotOf(2), -1);
@@ -231,8 +294,7 @@ TEST(Layout, SlotsOfGroups) {
 }
 
 TEST(Layout, FindsPiecesByPage) {
-  std::vector<uint64_t> numbers = {7, 8};
-  Layout layout(TwoGroups(), numbers);
+  Layout layout(TwoGroups(), kNumbers);
   auto [first, last] = layout.PiecesOf(0, 60, 100);  // a hole
   EXPECT_EQ(first, last);
   std::tie(first, last) = layout.PiecesOf(0, 0, 1ull << 40);

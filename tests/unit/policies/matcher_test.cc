@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Events to positions.
 #include "policies/maio/follow/matcher.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/policies/template_samples.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {
@@ -67,16 +67,10 @@ TEST_F(MatcherTest, LeavingAFileFinishesItsTail) {
 // Every other half MiB of a file, so that the second worker's slices hold no beacon.
 TEST(MatcherBeacons, AClosedFileIsReadUpToTheNextPieceThatWouldHaveTold) {
   constexpr uint64_t kHalf = kMiBPages / 2;
-  Template t;
-  t.service_id = "abcd";
-  t.files.push_back({"f", 101 << 20, 0, FileKind::kSafetensors, {}});
-  TemplateGroup g;
-  for (uint64_t mib = 0; mib < 100; mib++) {
-    g.extents.push_back({0, mib * kMiBPages + (mib < 50 ? kHalf : 0), kHalf});
-  }
-  t.groups = {g};
-  std::vector<uint64_t> numbers = {1};
-  Layout layout(t, numbers);
+  std::vector<Extent> extents;
+  for (uint64_t mib = 0; mib < 100; mib++)
+    extents.push_back({0, mib * kMiBPages + (mib < 50 ? kHalf : 0), kHalf});
+  Layout layout(OneReader(101 << 20, extents), std::vector<uint64_t>{1});
   PieceTable table(&layout);
   Matcher matcher(&table, 1 << 20, 1 << 20);
   Observation o;
@@ -185,11 +179,7 @@ TEST_F(MatcherTest, WhatWasPassedIsKeptInRunsThatARewindCuts) {
 
 // Two workers' slices in one joined piece: each is at home in its own.
 TEST(MatcherJoined, AnothersPartOfAPieceIsForeign) {
-  Template t;
-  t.service_id = "abcd";
-  t.files.push_back({"f", 100 << 20, 0, FileKind::kSafetensors, {}});
-  t.groups.resize(2);
-  t.groups[1].id = 1;
+  Template t = OneFile(100 << 20, std::vector<std::vector<Extent>>(2));
   for (uint64_t i = 0; i < 200; i++) t.groups[i % 2].extents.push_back({0, i * 128, 128});
   std::vector<uint64_t> numbers = {1};
   Layout layout(t, numbers, 0);

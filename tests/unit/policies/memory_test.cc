@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // What reading a template takes, whatever the file says, and making one of the headers: a program
 // of its own, whose operator new counts.
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_format.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/synth_source_memory.h"
 #include "tests/unit/policies/template_samples.h"
 #include "tools/model/common/model_layout.h"
@@ -20,14 +20,19 @@ namespace {
 std::atomic<size_t> g_held{0};  // headers are read by several threads
 std::atomic<size_t> g_most{0};
 
-void* Take(size_t bytes) {
+// nullptr: there is none.
+void* TakeIfThere(size_t bytes) {
   void* const memory = std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) return nullptr;
   const size_t held = g_held += malloc_usable_size(memory);
   size_t most = g_most;
   while (most < held && !g_most.compare_exchange_weak(most, held)) {
   }
   return memory;
+}
+void* Take(size_t bytes) {
+  if (void* const memory = TakeIfThere(bytes)) return memory;
+  throw std::bad_alloc();
 }
 void Give(void* memory) {
   g_held -= malloc_usable_size(memory);
@@ -38,6 +43,7 @@ void Give(void* memory) {
 
 void* operator new(size_t bytes) { return Take(bytes); }
 void* operator new[](size_t bytes) { return Take(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return TakeIfThere(bytes); }
 void operator delete(void* memory) noexcept { Give(memory); }
 void operator delete[](void* memory) noexcept { Give(memory); }
 void operator delete(void* memory, size_t) noexcept { Give(memory); }
@@ -48,18 +54,19 @@ namespace {
 
 constexpr size_t kSmallFile = 64 << 10;
 
-// The most that was held at once meanwhile; *error as Decode() says.
-size_t HeldBy(const std::vector<uint8_t>& bytes, std::string* error) {
+// What decoding it says; no more than so much is held at once meanwhile.
+std::string ErrorOf(const std::vector<uint8_t>& bytes, size_t most = kMaxDecodingBytes) {
+  std::string error;
   const size_t before = g_most = g_held.load();
-  const std::optional<Template> t = Decode(bytes, error);
-  testing::Test::RecordProperty("held", std::to_string(g_most - before));
-  return g_most - before;
+  const std::optional<Template> t = Decode(bytes, &error);
+  const size_t held = g_most - before;
+  testing::Test::RecordProperty("held", std::to_string(held));
+  EXPECT_LE(held, most);
+  return error;
 }
 
 TEST(DecodeMemory, TheSampleTakesLittle) {
-  std::string error;
-  EXPECT_LE(HeldBy(Encode(SampleTemplate()), &error), 64u << 10);
-  EXPECT_EQ(error, "");
+  EXPECT_EQ(ErrorOf(Encode(SampleTemplate()), 64u << 10), "");
 }
 
 TEST(DecodeMemory, TimeMarks) {
@@ -67,17 +74,14 @@ TEST(DecodeMemory, TimeMarks) {
   t.groups[0].time_ms.assign(30 << 20, 0);
   const std::vector<uint8_t> bytes = Encode(t);
   ASSERT_LE(bytes.size(), kSmallFile);
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
+  const std::string error = ErrorOf(bytes);
+  EXPECT_TRUE(Has(error, "malformed section"));
   // As many as there may be, and one.
   t.groups[0].time_ms.assign(kMaxTimeMarks - t.groups[1].time_ms.size(), 7);
-  (void)HeldBy(Encode(t), &error);
-  EXPECT_EQ(error, "");
+  EXPECT_EQ(ErrorOf(Encode(t), ~size_t{0}), "");
   t.groups[1].time_ms.push_back(7);
   EXPECT_NE(Check(t), "");
-  (void)HeldBy(Encode(t), &error);
-  EXPECT_NE(error, "");
+  EXPECT_NE(ErrorOf(Encode(t), ~size_t{0}), "");
 }
 
 TEST(DecodeMemory, Metadata) {
@@ -85,9 +89,8 @@ TEST(DecodeMemory, Metadata) {
   t.meta = "[" + std::string(31 << 20, ' ') + "]";
   const std::vector<uint8_t> bytes = Encode(t);
   ASSERT_LE(bytes.size(), kSmallFile);
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
+  const std::string error = ErrorOf(bytes);
+  EXPECT_TRUE(Has(error, "malformed section"));
   EXPECT_NE(Check(t), "");
 }
 
@@ -112,9 +115,7 @@ TEST(DecodeMemory, PathsInManySections) {
   }
   const std::vector<uint8_t> bytes = Assemble(SampleTemplate(), std::move(sections), true);
   ASSERT_LE(bytes.size(), kSmallFile);
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_NE(error, "");
+  EXPECT_NE(ErrorOf(bytes), "");
 }
 
 // Each as far from the one before as can be, and of another length: nothing packs less well.
@@ -139,26 +140,17 @@ Template Scattered(uint32_t files, size_t extents) {
 }
 
 TEST(DecodeMemory, AsManyExtentsAsThereMayBe) {
-  const std::vector<uint8_t> bytes = Encode(Scattered(2, kMaxTotalExtents));
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_EQ(error, "");
+  EXPECT_EQ(ErrorOf(Encode(Scattered(2, kMaxTotalExtents))), "");
 }
 
 TEST(DecodeMemory, ManyFilesAndExtents) {
-  const std::vector<uint8_t> bytes = Encode(Scattered(kMaxFiles, 3 << 20));
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_EQ(error, "");
+  EXPECT_EQ(ErrorOf(Encode(Scattered(kMaxFiles, 3 << 20))), "");
 }
 
 // Of a file that is as large as may be, nothing packed: the file itself is the caller's.
 TEST(DecodeMemory, TheLargestFile) {
-  Template t = Scattered(2, kMaxTotalExtents);
-  const std::vector<uint8_t> bytes = EncodeSections(t, /*compress=*/false);
-  std::string error;
-  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
-  EXPECT_EQ(error, "");
+  const Template t = Scattered(2, kMaxTotalExtents);
+  EXPECT_EQ(ErrorOf(EncodeSections(t, /*compress=*/false)), "");
 }
 
 // Beside the template itself only one file's table of contents is held, at true layout.

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Orders of reading: within a list, and whole passes.
 #include "policies/maio/follow/order.h"
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
+#include "policies/maio/passes/reader.h"
+#include "policies/maio/record/in_order.h"
+#include "tests/unit/policies/template_samples.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {
@@ -16,14 +21,8 @@ constexpr uint64_t kNear = 4 * kMiB;
 class MaioOrderTest : public ::testing::Test {
  protected:
   static Template TwoReaders() {
-    Template t;
-    t.service_id = "abcd";
-    t.files.push_back({"f", 100 << 20, 0, FileKind::kSafetensors, {}});
-    t.groups.resize(2);
-    t.groups[1].id = 1;
-    t.groups[0].extents = {{0, 0, 100 * kMiBPages}, {0, 0, 100 * kMiBPages}};
-    t.groups[1].extents = {{0, 50 * kMiBPages, 50 * kMiBPages}};
-    return t;
+    return OneFile(100 << 20, {{{0, 0, 100 * kMiBPages}, {0, 0, 100 * kMiBPages}},
+                               {{0, 50 * kMiBPages, 50 * kMiBPages}}});
   }
   void Read(uint32_t group, uint64_t mib) {
     Observation o;
@@ -115,6 +114,167 @@ TEST_F(MaioOrderTest, WhatWasLoadedSinceIsFoundAtTheNextSort) {
   table_.Find(99);
   EXPECT_TRUE(Furthest(kMiB, kMiB, 2).empty());
   EXPECT_EQ(Furthest(kMiB, kMiB, 1 + kSortNs), (std::vector<uint32_t>{99}));
+}
+
+constexpr uint64_t kMs = 1'000'000;
+
+std::vector<uint64_t> Taken(InOrder* in_order, bool all = false) {
+  std::vector<uint64_t> pages;
+  while (const auto touched = all ? in_order->Oldest() : in_order->Next())
+    pages.push_back(touched->first_page);
+  return pages;
+}
+
+TEST(InOrderTest, TheEndOfAFileThatIsToldLateComesBeforeTheNextFile) {
+  InOrder in_order;
+  in_order.Put({1000 * kMs, 1, 0, 10, 11});
+  in_order.Put({1020 * kMs, 1, 1, 30, 31});
+  in_order.Put({1200 * kMs, 1, 1, 40, 41});
+  in_order.Put({1010 * kMs, 1, 0, 20, 21});  // gathered
+  EXPECT_TRUE(Taken(&in_order).empty());
+  in_order.Put({1520 * kMs, 1, 1, 50, 51});
+  EXPECT_EQ(Taken(&in_order), (std::vector<uint64_t>{10, 20, 30}));
+  EXPECT_EQ(Taken(&in_order, true), (std::vector<uint64_t>{40, 50}));
+}
+
+TEST(InOrderTest, OfOneMomentTheFirstThatWasToldIsFirst) {
+  InOrder in_order;
+  for (uint64_t page = 0; page < 4; page++) in_order.Put({7 * kMs, 1, 0, page, page + 1});
+  EXPECT_EQ(Taken(&in_order, true), (std::vector<uint64_t>{0, 1, 2, 3}));
+}
+
+TEST(InOrderTest, HoldsABoundedNumber) {
+  InOrder in_order;
+  size_t taken = 0;
+  for (uint64_t page = 0; page < 3 * kMostLate; page++) {
+    in_order.Put({page, 1, 0, page, page + 1});
+    taken += Taken(&in_order).size();
+  }
+  EXPECT_EQ(taken, 2 * kMostLate);
+}
+
+constexpr uint64_t kMillisecond = 1'000'000;
+
+// Two files of 320 MiB, and a small one that is no part of a pass.
+class PassReaderTest : public ::testing::Test {
+ protected:
+  static Template TwoFiles() {
+    Template t;
+    t.service_id = "abcd";
+    t.files.push_back({"a", 320 << 20, 0, FileKind::kSafetensors, {}});
+    t.files.push_back({"b", 320 << 20, 0, FileKind::kSafetensors, {}});
+    t.files.push_back({"c.json", 1 << 20, 0, FileKind::kSmall, {}});
+    t.groups.resize(1);
+    t.groups[0].extents = {{0, 0, 320 * kMiBPages}, {1, 0, 320 * kMiBPages}, {2, 0, kMiBPages}};
+    return t;
+  }
+  std::optional<Pass> At(uint64_t mib, uint64_t ms, bool is_miss = true) {
+    return reader_.Observe({.file = mib < 320 ? 1u : 2u,
+                            .offset = mib % 320 * kMiB,
+                            .bytes = kMiB,
+                            .is_miss = is_miss,
+                            .now_ns = ms * kMillisecond});
+  }
+  // [from, to) MiB, a millisecond each; what it ended.
+  std::optional<Pass> Read(uint64_t from, uint64_t to) {
+    std::optional<Pass> ended;
+    for (uint64_t mib = from; mib < to; mib++) {
+      if (const auto pass = At(mib, ++ms_)) ended = pass;
+    }
+    return ended;
+  }
+
+  Layout layout_{TwoFiles(), std::vector<uint64_t>{1, 2, 3}};
+  PassReader reader_{layout_};
+  uint64_t ms_ = 1000;
+};
+
+TEST_F(PassReaderTest, CutsTheModelInStripes) {
+  EXPECT_EQ(reader_.bytes(), 640 * kMiB);
+  EXPECT_EQ(reader_.stripe_bytes(), 10 * kMiB);
+  EXPECT_EQ(reader_.count(), 64u);
+}
+
+TEST_F(PassReaderTest, APassIsWholeOnceItsBeginWasSeen) {
+  EXPECT_FALSE(Read(100, 640));
+  const Pass first = Read(0, 640).value();
+  EXPECT_FALSE(first.is_whole);
+  const Pass second = Read(0, 1).value();
+  EXPECT_TRUE(second.is_whole);
+  EXPECT_EQ(second.ns, 640 * kMillisecond);
+  EXPECT_EQ(second.missed, 640 * kMiB);
+  EXPECT_EQ(reader_.turn(), 2 * reader_.count());
+}
+
+TEST_F(PassReaderTest, ThreadsMayBeAStripeOrTwoApart) {
+  Read(0, 640);
+  Read(0, 1);
+  for (uint64_t mib = 20; mib < 640; mib += 10) {
+    At(mib, ++ms_);
+    At(mib - 20, ++ms_);
+  }
+  const Pass pass = Read(0, 1).value();
+  EXPECT_TRUE(pass.is_whole);
+}
+
+// What the memory holds is read without a word.
+TEST_F(PassReaderTest, SilentPartsBelongToAPass) {
+  Read(0, 640);
+  Read(0, 100);
+  EXPECT_FALSE(Read(350, 640));
+  const Pass ended = Read(0, 1).value();
+  EXPECT_TRUE(ended.is_whole);
+  EXPECT_EQ(ended.missed, 390 * kMiB);
+}
+
+TEST_F(PassReaderTest, GoingBackIsNoPass) {
+  Read(0, 640);
+  Read(0, 400);
+  const auto back = At(100, ++ms_);  // forward, that would be over the end
+  EXPECT_TRUE(!back || !back->is_whole);
+  Read(101, 640);
+  const Pass pass = Read(0, 1).value();
+  EXPECT_FALSE(pass.is_whole);
+}
+
+TEST_F(PassReaderTest, WhatIsReadHereAndThereIsNoPass) {
+  uint64_t at = 7, whole = 0;
+  for (int i = 0; i < 20000; i++) {
+    at = (at * 69069 + 12345) % 640;
+    const auto pass = At(at, ++ms_);
+    whole += pass && pass->is_whole ? 1 : 0;
+  }
+  EXPECT_EQ(whole, 0u);
+}
+
+TEST_F(PassReaderTest, ARestSaysNothingOfThePassesTime) {
+  Read(0, 640);
+  Read(0, 300);
+  ms_ += 5000;
+  Read(300, 640);
+  const Pass pass = Read(0, 1).value();
+  EXPECT_FALSE(pass.is_whole);
+}
+
+TEST_F(PassReaderTest, MissesOfWhatIsKeptAreCounted) {
+  for (Stripe& stripe : reader_.stripes()) stripe.kept = 4 * kMiB;
+  Read(0, 640);
+  const Pass pass = Read(0, 1).value();
+  EXPECT_EQ(pass.kept_missed, 640 * kMiB / 10 * 4);
+}
+
+TEST_F(PassReaderTest, OtherFilesAreNoneOfIt) {
+  EXPECT_FALSE(
+      reader_.Observe({.file = 3, .offset = 0, .bytes = 4096, .is_miss = true, .now_ns = 1}));
+  EXPECT_FALSE(
+      reader_.Observe({.file = 9, .offset = 0, .bytes = 4096, .is_miss = true, .now_ns = 1}));
+  EXPECT_EQ(reader_.Ahead(3, 0), reader_.count());
+}
+
+TEST_F(PassReaderTest, APlaceLiesAheadRoundTheEnd) {
+  Read(0, 400);
+  EXPECT_EQ(reader_.Ahead(2, 80 * kMiB), 1u);
+  EXPECT_EQ(reader_.Ahead(1, 0), 64u - 39);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // What is asked for, and in which requests.
 #include "policies/maio/follow/planner.h"
 
@@ -11,31 +10,22 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/policies/follow_fixture.h"
+#include "tests/unit/policies/template_samples.h"
+
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kPagesPerMiB = kMiB / kPage;
-
 // One group that reads one file in this order: {page, pages} each.
-class PlannerTest : public ::testing::Test {
+class PlannerTest : public FollowTest {
  protected:
   using Extents = std::vector<std::pair<uint64_t, uint64_t>>;
 
   void Follow(uint64_t file_bytes, const Extents& order) {
-    Template t;
-    t.service_id = "abcd";
-    t.files.push_back({"f", file_bytes, 0, FileKind::kSafetensors, {}});
-    TemplateGroup group;
-    for (const auto& [page, pages] : order) group.extents.push_back({0, page, pages});
-    t.groups = {group};
-    const std::vector<uint64_t> numbers = {1};
-    layout_ = std::make_unique<Layout>(t, numbers);
-    table_ = std::make_unique<PieceTable>(layout_.get());
-    matcher_ = std::make_unique<Matcher>(table_.get(), kMiB, kMiB);
+    std::vector<Extent> extents;
+    for (const auto& [page, pages] : order) extents.push_back({0, page, pages});
     context_.nr_nodes = 1;
-    affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
-    planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(), 0, 1);
+    FollowTest::Follow(file_bytes, extents, /*has_affinity=*/true);
   }
 
   std::vector<ppc_io> Plan(uint64_t max_bytes = ~0ull >> 2) {
@@ -45,13 +35,6 @@ class PlannerTest : public ::testing::Test {
     planner_->Plan(max_bytes, memory, 0, &list);
     return std::move(list.ios());
   }
-
-  ppc_context context_ = {};
-  std::unique_ptr<Layout> layout_;
-  std::unique_ptr<PieceTable> table_;
-  std::unique_ptr<Matcher> matcher_;
-  std::unique_ptr<Affinity> affinity_;
-  std::unique_ptr<Planner> planner_;
 };
 
 uint64_t BytesOf(const std::vector<ppc_io>& ios) {
@@ -85,7 +68,7 @@ uint64_t AskedInAll(Planner* planner, PieceTable* table, ppc_result result, uint
 }
 
 TEST_F(PlannerTest, WhatFailsIsTriedTwiceAndLeftToItsReader) {
-  Follow(20 * kMiB, {{0, 20 * kPagesPerMiB}});
+  Follow(20 * kMiB, {{0, 20 * kMiBPages}});
   ppc_result failed = {};
   failed.failed = kPage;  // a bad sector, or pages that are reclaimed at once
   uint64_t now_ns = 1;
@@ -94,7 +77,7 @@ TEST_F(PlannerTest, WhatFailsIsTriedTwiceAndLeftToItsReader) {
 }
 
 TEST_F(PlannerTest, AFileThatFailsIsLeftAndToldOf) {
-  Follow(100 * kMiB, {{0, 100 * kPagesPerMiB}});
+  Follow(100 * kMiB, {{0, 100 * kMiBPages}});
   std::vector<uint32_t> left;
   planner_->OnFileFailed([&](uint32_t file) { left.push_back(file); });
   ppc_result failed = {};
@@ -106,7 +89,7 @@ TEST_F(PlannerTest, AFileThatFailsIsLeftAndToldOf) {
 
 // By a guard in the runtime: no failure, and no reason to ask again and again.
 TEST_F(PlannerTest, WhatIsRefusedIsAskedForLater) {
-  Follow(8 * kMiB, {{0, 8 * kPagesPerMiB}});
+  Follow(8 * kMiB, {{0, 8 * kMiBPages}});
   ppc_result refused = {};
   refused.error = -EDQUOT;
   refused.interrupted = 1;
@@ -121,7 +104,7 @@ TEST_F(PlannerTest, WhatIsRefusedIsAskedForLater) {
 // Two processes that are one worker read the halves of a file side by side.
 TEST_F(PlannerTest, NeighboursAreOneRequestThoughOthersAreReadBetweenThem) {
   constexpr uint64_t kHalf = 32;  // steps of each
-  constexpr uint64_t kStep = kPagesPerMiB / 2;
+  constexpr uint64_t kStep = kMiBPages / 2;
   Extents order;
   for (uint64_t i = 0; i < kHalf; ++i) {
     order.emplace_back(i * kStep, kStep);
@@ -136,8 +119,7 @@ TEST_F(PlannerTest, NeighboursAreOneRequestThoughOthersAreReadBetweenThem) {
 // What is needed much later stays behind what is needed soon.
 TEST_F(PlannerTest, ANeighbourThatIsNeededMuchLaterWaits) {
   // The second MiB of the file is read last.
-  Follow(64 * kMiB,
-         {{0, kPagesPerMiB}, {2 * kPagesPerMiB, 62 * kPagesPerMiB}, {kPagesPerMiB, kPagesPerMiB}});
+  Follow(64 * kMiB, {{0, kMiBPages}, {2 * kMiBPages, 62 * kMiBPages}, {kMiBPages, kMiBPages}});
   const std::vector<ppc_io> ios = Plan();
   ASSERT_FALSE(ios.empty());
   EXPECT_EQ(BytesOf(ios), 64 * kMiB);

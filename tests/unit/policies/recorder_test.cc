@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Touches to sequences.
 #include "policies/maio/record/recorder.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Small files are taken out of a template and asked for in the order of the recording.
+// Small files are taken out of a template and asked for in the order of the recording; which files
+// are read in crumbs, and what is loaded of them.
 #include "policies/maio/follow/small_files.h"
 
 #include <gtest/gtest.h>
@@ -9,23 +9,26 @@
 #include <utility>
 #include <vector>
 
+#include "policies/maio/follow/scattered.h"
+#include "tests/unit/has.h"
+
 namespace ppc::maio {
 namespace {
 
 constexpr uint64_t kCookie = 7ull << 56 | 1ull << 49;
+
+uint32_t AddTo(Template* t, const std::string& path, uint64_t bytes, FileKind kind) {
+  t->files.push_back({.path = path, .size = bytes, .kind = kind});
+  return static_cast<uint32_t>(t->files.size() - 1);
+}
 
 class SmallFilesTest : public ::testing::Test {
  protected:
   SmallFilesTest() { t_.service_id = "abcd"; }
 
   uint32_t AddFile(const std::string& path, uint64_t bytes, FileKind kind, uint64_t number) {
-    TemplateFile file;
-    file.path = path;
-    file.size = bytes;
-    file.kind = kind;
-    t_.files.push_back(file);
     numbers_.push_back(number);
-    return static_cast<uint32_t>(t_.files.size() - 1);
+    return AddTo(&t_, path, bytes, kind);
   }
   uint32_t Small(uint64_t number, uint64_t bytes = 10000) {
     return AddFile("m" + std::to_string(number) + ".py", bytes, FileKind::kSmall, number);
@@ -156,9 +159,9 @@ TEST_F(SmallFilesTest, AReaderThatIsAheadIsFollowed) {
   const std::string rest = Plan(&small);
   // What it went past comes between, what it read itself does not.
   EXPECT_TRUE(rest.starts_with("102 154 103 155 ")) << rest;
-  EXPECT_EQ(rest.find("180 "), std::string::npos);
-  EXPECT_EQ(rest.find("150 "), std::string::npos);
-  EXPECT_NE(rest.find("199 "), std::string::npos) << rest;
+  EXPECT_FALSE(Has(rest, "180 "));
+  EXPECT_FALSE(Has(rest, "150 "));
+  EXPECT_TRUE(Has(rest, "199 "));
   EXPECT_TRUE(rest.ends_with("148 149 ")) << rest;
   EXPECT_TRUE(small.finished());
   EXPECT_EQ(small.stats().missed, 4u * 10000);
@@ -272,6 +275,91 @@ TEST_F(SmallFilesTest, WhoDoesNotAnswerIsNotGone) {
   EXPECT_TRUE(small.finished());
   EXPECT_EQ(small.stats().gone, 0u);
   EXPECT_EQ(small.stats().files, 1u);
+}
+
+class ScatteredTest : public ::testing::Test {
+ protected:
+  ScatteredTest() {
+    t_.service_id = "abcd";
+    t_.groups.resize(1);
+  }
+  uint32_t AddFile(const std::string& path, FileKind kind = FileKind::kOther) {
+    return AddTo(&t_, path, 1 << 30, kind);
+  }
+  void Read(uint32_t file, uint64_t page, uint64_t pages) {
+    t_.groups[0].extents.push_back({file, page, pages});
+  }
+  // Here and there: two steps on, one back.
+  void ReadAround(uint32_t file, uint64_t pages, uint64_t count = 100) {
+    for (uint64_t i = 0; i < count; i++) Read(file, (i % 3 * 400 + i) * 100, pages);
+  }
+  std::vector<Extent> List(const std::vector<bool>& is_scattered) {
+    Cells cells(t_, is_scattered);
+    std::vector<Extent> listed;
+    for (const Extent& e : t_.groups[0].extents)
+      cells.ForEachNew(e, [&](const Extent& run) { listed.push_back(run); });
+    return listed;
+  }
+
+  Template t_;
+};
+
+TEST_F(ScatteredTest, IsWhatIsReadInManyCrumbsToAndFro) {
+  ReadAround(AddFile("memory"), 1);
+  ReadAround(AddFile("blocks"), 64);
+  ReadAround(AddFile("chunks"), 65);
+  ReadAround(AddFile("a-few"), 1, 63);
+  ReadAround(AddFile("model.gguf", FileKind::kGguf), 1);
+  ReadAround(AddFile("config", FileKind::kSmall), 1);
+  const uint32_t sparse = AddFile("ascending");
+  for (uint64_t i = 0; i < 1000; i++) Read(sparse, i * 100, 1);
+  EXPECT_EQ(ScatteredFiles(t_), (std::vector<bool>{true, true, false, false, false, false, false}));
+}
+
+TEST_F(ScatteredTest, NeighboursAreLoadedWithTheFirstOfThem) {
+  const uint32_t file = AddFile("memory");
+  Read(file, 70, 1);
+  Read(file, 5, 2);
+  Read(file, 64, 1);  // read over what lies between
+  Read(file, 63, 2);  // the cell before, and one that is listed
+  Read(file, 20, 1);  // too far from its neighbours in the cell
+  Read(file, 127, 1);
+  EXPECT_EQ(List({true}), (std::vector<Extent>{
+                              {file, 64, 7},
+                              {file, 127, 1},
+                              {file, 5, 2},
+                              {file, 20, 1},
+                              {file, 63, 1},
+                          }));
+}
+
+TEST_F(ScatteredTest, AWholeCellIsOneRange) {
+  const uint32_t file = AddFile("memory");
+  for (uint64_t i = 0; i < 64; i++) Read(file, 128 + (i * 7 + 3) % 64, 1);
+  EXPECT_EQ(List({true}), (std::vector<Extent>{{file, 128, 64}}));
+  Read(file, 191, 3);  // beyond its end
+  EXPECT_EQ(List({true}), (std::vector<Extent>{{file, 128, 64}, {file, 192, 2}}));
+}
+
+TEST_F(ScatteredTest, IsServedAsSmallFilesAreAndLeavesTheRestToItsReaders) {
+  const uint32_t memory = AddFile("memory");
+  ReadAround(memory, 1);
+  Read(AddFile("model.gguf", FileKind::kGguf), 0, 5000);
+  std::vector<uint64_t> numbers = {11, 12};
+  SmallFiles small(&t_, &numbers, 3, 7ull << 56 | 1ull << 49, true);
+  EXPECT_EQ(numbers, std::vector<uint64_t>{12});
+  EXPECT_EQ(t_.groups[0].extents.ToVector(), (std::vector<Extent>{{0, 0, 5000}}));
+  EXPECT_EQ(small.stats().bytes, 100 * kPage);
+  IoList list;
+  small.Plan(~0ull >> 1, 1, &list);
+  ASSERT_EQ(list.size(), 100u);
+  EXPECT_EQ(list.ios()[1].offset, 401 * 100 * kPage);  // as recorded
+  EXPECT_EQ(list.ios()[1].flags, PPC_IO_MANY);
+  // What a machine has mapped it needs.
+  list.Clear();
+  EXPECT_FALSE(small.Release(
+      true, [](uint64_t, uint64_t, uint64_t) { return false; }, &list));
+  for (const ppc_io& io : list.ios()) EXPECT_EQ(io.flags, 0u);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "policies/maio/template/store.h"
 #include "policies/maio/template/template_compare.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/etcd_server.h"
 #include "tests/unit/policies/fake_http.h"
 #include "tests/unit/policies/template_samples.h"
@@ -137,12 +138,7 @@ TEST_F(RealEtcd, KeyedTemplatesAndParts) {
 // What ends in the store are all parts and the one template that they make.
 TEST_F(RealEtcd, AHundredWritersOfPartsEndWithOneTemplate) {
   constexpr uint32_t kNodes = 100;
-  constexpr uint32_t kWorkers = 50;  // groups have numbers below 63: two nodes record each
-  std::vector<Template> parts;
-  for (uint32_t node = 0; node < kNodes; node++) {
-    parts.push_back(PartOf(node, kNodes));
-    parts.back().groups[0].id = node % kWorkers;
-  }
+  const std::vector<Template> parts = PartsOf(kNodes);
   const std::string id = parts[0].service_id;
   std::atomic<int> failed = 0;
   std::vector<std::thread> writers;
@@ -158,14 +154,7 @@ TEST_F(RealEtcd, AHundredWritersOfPartsEndWithOneTemplate) {
   }
   for (std::thread& writer : writers) writer.join();
   EXPECT_EQ(failed, 0);
-  Template whole;
-  uint64_t generation = 0;
-  ASSERT_EQ(GetTemplate(store_.get(), nullptr, id, &whole, &generation, &error_), 0) << error_;
-  EXPECT_EQ(generation, 1u);  // and the others find it there
-  std::optional<Template> expected = Merge(parts, &error_);
-  ASSERT_TRUE(expected) << error_;
-  expected->generation = 1;
-  EXPECT_EQ(Encode(whole), Encode(*expected));
+  ExpectMerged(store_.get(), parts);
 }
 
 // As an etcd is whose disk is full.
@@ -176,7 +165,7 @@ TEST_F(RealEtcd, WhatCannotBeWrittenCanBeRead) {
   server_->RefuseWrites(true);
   for (const Bytes& bytes : {Bytes{1}, large}) {
     EXPECT_EQ(store_->Put("abcd", bytes, 1, &error_), -EIO);
-    EXPECT_NE(error_.find("space exceeded"), std::string::npos) << error_;
+    EXPECT_TRUE(Has(error_, "space exceeded"));
     EXPECT_EQ(store_->Put("efgh", bytes, 0, &error_), -EIO);
   }
   EXPECT_EQ(store_->Get("abcd", &value, &error_), 0) << error_;
@@ -238,7 +227,7 @@ TEST(BrokenEtcd, EveryAnswerIsAnErrorThatNamesTheStore) {
     FakeHttp server([&](const std::string&) { return answer; });
     std::string error;
     EXPECT_LT(GetFrom(server, kLongMs, &error), 0) << answer.substr(0, 80);
-    EXPECT_NE(error.find(server.url()), std::string::npos) << error;
+    EXPECT_TRUE(Has(error, server.url()));
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
     EXPECT_LT(error.size(), 400u);
   }
@@ -253,7 +242,7 @@ TEST(BrokenEtcd, NobodyThere) {
   std::string error;
   TemplateStore::Value value;
   EXPECT_LT(EtcdStore(url, kLongMs, &error)->Get("abcd", &value, &error), 0);
-  EXPECT_NE(error.find(url), std::string::npos) << error;
+  EXPECT_TRUE(Has(error, url));
 }
 
 // One that answers nothing is given up, in all of a put's requests together.
@@ -281,7 +270,7 @@ TEST(BrokenEtcd, LostInMidWrite) {
   std::string error;
   const auto store = EtcdStore(server.url(), kLongMs, &error);
   EXPECT_EQ(store->Put("abcd", Bytes(5 << 20), 0, &error), -EIO) << error;
-  for (const std::string& put : puts) EXPECT_EQ(put.find("/txn"), std::string::npos) << put;
+  for (const std::string& put : puts) EXPECT_FALSE(Has(put, "/txn"));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@
 
 #include "daemon/base/digests.h"
 #include "policies/maio/template/template_compare.h"
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/template_samples.h"
 #include "tests/unit/temp_tree.h"
 
@@ -29,13 +31,32 @@ std::vector<uint8_t> EncodedAs(uint64_t generation) {
   return Encode(t);
 }
 
+// How many ended with kWon; the others end with 0.
+constexpr int kWon = 1;
+int WhoWon(const std::vector<pid_t>& writers) {
+  int won = 0;
+  for (const pid_t writer : writers) {
+    const int end = EndOf(writer);
+    EXPECT_TRUE(end == 0 || end == kWon) << end;
+    won += end == kWon ? 1 : 0;
+  }
+  return won;
+}
+
 class DirectoryStoreTest : public ::testing::Test {
  protected:
   const std::string kId = SampleTemplate().service_id;
   TempTree tree_;
   std::unique_ptr<TemplateStore> store_ = DirectoryStore(tree_.Path("/store"));
   std::string error_;
+  TemplateStore::Value value_;
 
+  // The generation that is there; 0: none can be got.
+  uint64_t Generation() {
+    value_ = {};
+    EXPECT_EQ(store_->Get(kId, &value_, &error_), 0) << error_;
+    return value_.generation;
+  }
   Names Files() const {
     Names files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(tree_.Path("/store"))) {
@@ -50,15 +71,13 @@ class DirectoryStoreTest : public ::testing::Test {
 };
 
 TEST_F(DirectoryStoreTest, OnePutOfEachGenerationSucceeds) {
-  TemplateStore::Value value;
-  EXPECT_EQ(store_->Get(kId, &value, &error_), -ENOENT);
+  EXPECT_EQ(store_->Get(kId, &value_, &error_), -ENOENT);
   EXPECT_EQ(store_->Put(kId, EncodedAs(1), 1, &error_), -ESTALE);
   ASSERT_EQ(store_->Put(kId, EncodedAs(1), 0, &error_), 0) << error_;
   EXPECT_EQ(store_->Put(kId, EncodedAs(1), 0, &error_), -ESTALE);
   ASSERT_EQ(store_->Put(kId, EncodedAs(2), 1, &error_), 0) << error_;
-  ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-  EXPECT_EQ(value.generation, 2u);
-  EXPECT_EQ(value.bytes, EncodedAs(2));
+  EXPECT_EQ(Generation(), 2u);
+  EXPECT_EQ(value_.bytes, EncodedAs(2));
   // One file of the present generation, and the one that readers without a store know.
   EXPECT_EQ(Files(), (Names{kId + ".ppct", kId + ".ppct.g0000000000000002"}));
   Template t;
@@ -77,16 +96,13 @@ TEST_F(DirectoryStoreTest, GoesOnFromAFileWithoutGenerations) {
   Template t = SampleTemplate();
   t.generation = 7;
   ASSERT_EQ(Store(tree_.Path("/store"), t, &error_), 0) << error_;
-  TemplateStore::Value value;
-  ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-  EXPECT_EQ(value.generation, 7u);
+  EXPECT_EQ(Generation(), 7u);
   EXPECT_EQ(store_->Put(kId, EncodedAs(8), 6, &error_), -ESTALE);
   EXPECT_EQ(store_->Put(kId, EncodedAs(8), 7, &error_), 0) << error_;
   // And the other way round.
   t.generation = 9;
   ASSERT_EQ(Store(tree_.Path("/store"), t, &error_), 0) << error_;
-  ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-  EXPECT_EQ(value.generation, 9u);
+  EXPECT_EQ(Generation(), 9u);
 }
 
 // A writer died between its claim and the rename: its value counts, and the next one goes on.
@@ -95,14 +111,11 @@ TEST_F(DirectoryStoreTest, FinishesWhatADeadWriterBegan) {
   const std::vector<uint8_t> second = EncodedAs(2);
   tree_.Write("/store/" + kId.substr(0, 2) + "/" + kId + ".ppct.g0000000000000002",
               std::string(second.begin(), second.end()));
-  TemplateStore::Value value;
-  ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-  EXPECT_EQ(value.generation, 2u);
-  EXPECT_EQ(value.bytes, second);
+  EXPECT_EQ(Generation(), 2u);
+  EXPECT_EQ(value_.bytes, second);
   EXPECT_EQ(store_->Put(kId, EncodedAs(2), 1, &error_), -ESTALE);
   EXPECT_EQ(store_->Put(kId, EncodedAs(3), 2, &error_), 0) << error_;
-  ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-  EXPECT_EQ(value.generation, 3u);
+  EXPECT_EQ(Generation(), 3u);
 }
 
 TEST_F(DirectoryStoreTest, WritersOfOneGenerationHaveOneWinner) {
@@ -111,41 +124,28 @@ TEST_F(DirectoryStoreTest, WritersOfOneGenerationHaveOneWinner) {
   for (uint64_t round = 0; round < kRounds; round++) {
     std::vector<pid_t> writers;
     for (int i = 0; i < kWriters; i++) {
-      const pid_t writer = fork();
-      if (writer != 0) {
-        writers.push_back(writer);
-        continue;
-      }
-      std::string error;
-      const int rc =
-          DirectoryStore(tree_.Path("/store"))->Put(kId, EncodedAs(round + 1), round, &error);
-      _exit(rc == 0 ? 1 : rc == -ESTALE ? 0 : 2);
+      writers.push_back(StartChild([&] {
+        std::string error;
+        const int rc =
+            DirectoryStore(tree_.Path("/store"))->Put(kId, EncodedAs(round + 1), round, &error);
+        return rc == 0 ? kWon : rc == -ESTALE ? 0 : 2;
+      }));
     }
-    int won = 0;
-    for (const pid_t writer : writers) {
-      int status = 0;
-      waitpid(writer, &status, 0);
-      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 2);
-      won += WEXITSTATUS(status);
-    }
-    EXPECT_EQ(won, 1) << round;
-    TemplateStore::Value value;
-    ASSERT_EQ(store_->Get(kId, &value, &error_), 0) << error_;
-    EXPECT_EQ(value.generation, round + 1);
+    EXPECT_EQ(WhoWon(writers), 1) << round;
+    EXPECT_EQ(Generation(), round + 1);
   }
 }
 
 TEST_F(DirectoryStoreTest, ErrorsNameTheStore) {
   tree_.Write("/file", "");
-  TemplateStore::Value value;
   const auto on_file = DirectoryStore(tree_.Path("/file"));
   EXPECT_LT(on_file->Put(kId, EncodedAs(1), 0, &error_), 0);
-  EXPECT_NE(error_.find("/file"), std::string::npos) << error_;
+  EXPECT_TRUE(Has(error_, "/file"));
   error_.clear();
-  EXPECT_EQ(store_->Get("../x", &value, &error_), -EINVAL);
+  EXPECT_EQ(store_->Get("../x", &value_, &error_), -EINVAL);
   EXPECT_EQ(store_->Put(".hidden", {}, 0, &error_), -EINVAL);
   EXPECT_EQ(OpenStore("nfs:/x", &error_), nullptr);
-  EXPECT_NE(error_.find("nfs:/x"), std::string::npos);
+  EXPECT_TRUE(Has(error_, "nfs:/x"));
   EXPECT_EQ(OpenStore("dir:relative", &error_), nullptr);
   EXPECT_EQ(OpenStore("etcd:host:2379", &error_), nullptr);
   EXPECT_NE(OpenStore("dir:/x", &error_), nullptr);
@@ -187,7 +187,7 @@ TEST(Seal, OnlyTheSameKeyAndNameOpenIt) {
   EXPECT_FALSE(opens(&other, "abcd", sealed));
   EXPECT_FALSE(opens(&key, "abce", sealed));
   EXPECT_FALSE(opens(&key, "abcd", plain));
-  EXPECT_NE(error.find("abcd"), std::string::npos);
+  EXPECT_TRUE(Has(error, "abcd"));
   for (const size_t at : {size_t{20}, sealed.size() - 1}) {
     std::vector<uint8_t> changed = sealed;
     changed[at] ^= 1;
@@ -204,7 +204,7 @@ TEST(StoreKey, IsAPrivateFileOfRoots) {
   for (const mode_t mode : {0640, 0604, 0644}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     EXPECT_FALSE(StoreKey::Load(path, &error)) << mode;
-    EXPECT_NE(error.find(path), std::string::npos);
+    EXPECT_TRUE(Has(error, path));
   }
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   const auto key = StoreKey::Load(path, &error);
@@ -275,34 +275,21 @@ TEST_F(DirectoryStoreTest, AHundredNodesEndWithOneTemplate) {
   const Shared shared(tree_);
   store_ = DirectoryStore(shared.root);
   constexpr uint32_t kNodes = Shared::kNodes;
-  constexpr uint32_t kWorkers = 50;  // groups have numbers below 63: two nodes record each
-  std::vector<Template> parts;
-  for (uint32_t node = 0; node < kNodes; node++) {
-    parts.push_back(PartOf(node, kNodes));
-    parts.back().groups[0].id = node % kWorkers;
-  }
+  std::vector<Template> parts = PartsOf(kNodes);
   std::vector<pid_t> writers;
   for (uint32_t node = shared.first; node < shared.end; node++) {
-    const pid_t writer = fork();
-    if (writer != 0) {
-      writers.push_back(writer);
-      continue;
-    }
-    const auto store = DirectoryStore(shared.root);
-    std::string error;
-    Template whole;
-    const int put = PutTemplate(store.get(), nullptr, PartName(kId, node), &parts[node], 0, &error);
-    const int merged = MergeParts(store.get(), nullptr, kId, kNodes, &whole, &error);
-    if (put != 0 || (merged != 0 && merged != -ENOENT)) fprintf(stderr, "%s\n", error.c_str());
-    _exit(put == 0 && (merged == 0 || merged == -ENOENT) ? merged == 0 : 2);
+    writers.push_back(StartChild([&] {
+      const auto store = DirectoryStore(shared.root);
+      std::string error;
+      Template whole;
+      const int put =
+          PutTemplate(store.get(), nullptr, PartName(kId, node), &parts[node], 0, &error);
+      const int merged = MergeParts(store.get(), nullptr, kId, kNodes, &whole, &error);
+      if (put != 0 || (merged != 0 && merged != -ENOENT)) fprintf(stderr, "%s\n", error.c_str());
+      return put == 0 && (merged == 0 || merged == -ENOENT) ? int{merged == 0} : 2;
+    }));
   }
-  int merged = 0;
-  for (const pid_t writer : writers) {
-    int status = 0;
-    waitpid(writer, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 2);
-    merged += WEXITSTATUS(status);
-  }
+  const int merged = WhoWon(writers);
   const bool are_some = shared.first != shared.end;
   for (uint32_t node = are_some ? shared.first : 0; node < (are_some ? shared.end : kNodes);
        node++) {
@@ -318,15 +305,9 @@ TEST_F(DirectoryStoreTest, AHundredNodesEndWithOneTemplate) {
   if (are_some) {
     EXPECT_GE(merged, 1);  // the last one finds them all
   }
-  Template whole;
-  uint64_t generation = 0;
-  ASSERT_EQ(GetTemplate(store_.get(), nullptr, kId, &whole, &generation, &error_), 0) << error_;
-  EXPECT_EQ(generation, 1u);  // and the others find it there
-  std::optional<Template> expected = Merge(parts, &error_);
-  ASSERT_TRUE(expected) << error_;
-  expected->generation = 1;
-  EXPECT_EQ(Encode(whole), Encode(*expected));
+  ExpectMerged(store_.get(), parts);
   // Again, it is the same.
+  Template whole;
   ASSERT_EQ(MergeParts(store_.get(), nullptr, kId, kNodes, &whole, &error_), 0) << error_;
   EXPECT_EQ(whole.generation, 1u);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Which files of a directory are followed, and which are not: by layouts that engines read.
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_compare.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::maio {
@@ -107,7 +107,7 @@ TEST_F(SynthFind, OneSetOrAnIndexNeedsNoName) {
   EXPECT_EQ(Follows("m"), set);
   AddShard("m/y.safetensors");
   EXPECT_EQ(Follows("m"), "-");
-  EXPECT_NE(error_.find("name the model's file"), std::string::npos) << error_;
+  EXPECT_TRUE(Has(error_, "name the model's file"));
   AddIndex("m/model.safetensors.index.json",
            {"x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"});
   EXPECT_EQ(Follows("m"), set);
@@ -144,15 +144,6 @@ TEST_F(SynthFind, DiffusersComponentsInTheirOrder) {
   EXPECT_TRUE(half.starts_with("vae/diffusion_pytorch_model.fp16.safetensors text")) << half;
 }
 
-std::string Field(int number, const std::string& bytes) {
-  std::string out(1, static_cast<char>(number << 3 | 2));
-  for (size_t n = bytes.size();; n >>= 7) {
-    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    if (n <= 0x7f) break;
-  }
-  return out + bytes;
-}
-
 std::string Onnx(const std::vector<std::string>& locations) {
   std::string graph = Field(2, "graph");
   for (const std::string& location : locations) {
@@ -169,7 +160,7 @@ TEST_F(SynthFind, ACheckpointBesideComponentsWithoutAListIsNotGuessed) {
   AddShard("m/flux-dev.safetensors");
   AddShard("m/vae/diffusion_pytorch_model.safetensors");
   EXPECT_EQ(Follows("m"), "-");
-  EXPECT_NE(error_.find("name the model's file"), std::string::npos) << error_;
+  EXPECT_TRUE(Has(error_, "name the model's file"));
   EXPECT_EQ(Follows("m/flux-dev.safetensors"), "m/flux-dev.safetensors");
   source_.Add("m/config.json", "{}");  // it is the model, and what lies below belongs to it
   EXPECT_EQ(Follows("m"), "m/flux-dev.safetensors");
@@ -317,6 +308,15 @@ class SlowSource : public MemorySource {
   int most_ = 0;
 };
 
+Template Made(MemorySource* source) {
+  SynthOptions options;
+  options.service_id = "svc-find";
+  std::string error;
+  const std::optional<Template> made = Synthesize(source, "", options, &error);
+  EXPECT_TRUE(made.has_value()) << error;
+  return made.value_or(Template{});
+}
+
 TEST(SynthReads, HeadersOfManyShardsSideBySide) {
   SlowSource source;
   for (int i = 1; i <= 64; i++) {
@@ -324,10 +324,7 @@ TEST(SynthReads, HeadersOfManyShardsSideBySide) {
     std::snprintf(name, sizeof(name), "x-%05d-of-00064.safetensors", i);
     source.Add(name, Shard(), kBytes);
   }
-  SynthOptions options;
-  options.service_id = "svc-find";
-  std::string error;
-  ASSERT_TRUE(Synthesize(&source, "", options, &error).has_value()) << error;
+  (void)Made(&source);
   EXPECT_GE(source.most(), SlowSource::kWanted);
 }
 
@@ -337,10 +334,7 @@ TEST(SynthReads, ALargeIndexSideBySide) {
   source.Add("model.safetensors", Shard(), kBytes);
   source.Add("model.safetensors.index.json", R"({"weight_map":{"a":"model.safetensors"},"more":")" +
                                                  std::string(8 << 20, 'x') + "\"}");
-  SynthOptions options;
-  options.service_id = "svc-find";
-  std::string error;
-  ASSERT_TRUE(Synthesize(&source, "", options, &error).has_value()) << error;
+  (void)Made(&source);
   EXPECT_GE(source.most(), SlowSource::kWanted);
 }
 
@@ -386,12 +380,7 @@ TEST(SynthReads, TheLargestModelOnALateDisk) {
   }
   index.back() = '}';
   source.Add("model.safetensors.index.json", index + "}");
-  SynthOptions options;
-  options.service_id = "svc-find";
-  std::string error;
-  const auto made = Synthesize(&source, "", options, &error);
-  ASSERT_TRUE(made.has_value()) << error;
-  EXPECT_EQ(made->files.size(), kShards + 1u);
+  EXPECT_EQ(Made(&source).files.size(), kShards + 1u);
   EXPECT_LE(source.late() / kLookUpsAtOnce, kAnswersInARow);
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Tables of contents: what they say, and one clear error for each way in which
 // they can be wrong.
 #include "policies/maio/synth/synth_header.h"
@@ -9,6 +8,7 @@
 #include <random>
 
 #include "tests/unit/fuzz.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::maio {
@@ -88,20 +88,20 @@ TEST(SynthSafetensors, EachBadHeaderIsOneClearError) {
   };
   for (const Case& c : kCases) {
     std::string error = ReadJson(c.json, 16);
-    EXPECT_NE(error.find(c.wanted), std::string::npos) << c.json.substr(0, 120) << "\n" << error;
+    EXPECT_TRUE(Has(error, c.wanted)) << c.json.substr(0, 120) << "\n" << error;
     EXPECT_LT(error.size(), 300u);
   }
 }
 
 TEST(SynthSafetensors, LengthsAreChecked) {
-  EXPECT_NE(ReadHead("abc", 0).find("shorter than 8"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead("abc", 0), "shorter than 8"));
   std::string head = SafetensorsHead(kGood);
-  EXPECT_NE(ReadHead(head.substr(0, 40), 0).find("truncated"), std::string::npos);
-  EXPECT_NE(ReadHead(head, 15).find("truncated"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead(head.substr(0, 40), 0), "truncated"));
+  EXPECT_TRUE(Has(ReadHead(head, 15), "truncated"));
   head[5] = 1;
-  EXPECT_NE(ReadHead(head, 16).find("over the limit"), std::string::npos);
-  EXPECT_NE(ReadHead(std::string(8, '\xff') + "{}", 16).find("over the limit"), std::string::npos);
-  EXPECT_NE(ReadHead(std::string(8, '\0'), 16).find("truncated"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead(head, 16), "over the limit"));
+  EXPECT_TRUE(Has(ReadHead(std::string(8, '\xff') + "{}", 16), "over the limit"));
+  EXPECT_TRUE(Has(ReadHead(std::string(8, '\0'), 16), "truncated"));
 }
 
 std::string Little(uint64_t value, size_t bytes) {
@@ -143,15 +143,15 @@ TEST(SynthGguf, ReadsTensorsByOffset) {
 TEST(SynthGguf, BadHeadersAreErrors) {
   for (size_t n = 4; n < GgufHead().size(); n++)
     EXPECT_NE(ReadHead(GgufHead().substr(0, n), 0), "") << n;
-  EXPECT_NE(ReadHead(GgufHead(), 100).find("truncated"), std::string::npos);
-  EXPECT_NE(ReadHead(GgufHead(~0ull), 4096).find("too many"), std::string::npos);
-  EXPECT_NE(ReadHead(GgufHead(3, ~0ull), 4096).find("too many"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead(GgufHead(), 100), "truncated"));
+  EXPECT_TRUE(Has(ReadHead(GgufHead(~0ull), 4096), "too many"));
+  EXPECT_TRUE(Has(ReadHead(GgufHead(3, ~0ull), 4096), "too many"));
   std::string version = GgufHead();
   version[4] = 1;
-  EXPECT_NE(ReadHead(version, 4096).find("version 1"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead(version, 4096), "version 1"));
   std::string odd = GgufHead();
   odd[odd.find("general.alignment") + 17 + 4] = 3;
-  EXPECT_NE(ReadHead(odd, 4096).find("alignment"), std::string::npos);
+  EXPECT_TRUE(Has(ReadHead(odd, 4096), "alignment"));
   // An array of arrays of arrays ... of nothing.
   std::string deep = "GGUF" + Little(3, 4) + Little(0, 8) + Little(1, 8) + Text("x") + Little(9, 4);
   for (int i = 0; i < 10000; i++) deep += Little(9, 4) + Little(1, 8);

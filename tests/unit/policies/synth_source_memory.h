@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Model files in memory, for tests: heads of files, the rest reads as zeros.
 #ifndef TESTS_UNIT_POLICIES_SYNTH_SOURCE_MEMORY_H_
 #define TESTS_UNIT_POLICIES_SYNTH_SOURCE_MEMORY_H_
@@ -72,6 +71,16 @@ inline std::string SafetensorsHead(const std::string& json) {
   for (int i = 0; i < 8; i++)
     out[static_cast<size_t>(i)] = static_cast<char>(json.size() >> (8 * i) & 0xff);
   return out + json;
+}
+
+// A field of a protocol buffer, as ONNX has them.
+inline std::string Field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  for (size_t n = bytes.size();; n >>= 7) {
+    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+    if (n <= 0x7f) break;
+  }
+  return out + bytes;
 }
 
 }  // namespace ppc::maio

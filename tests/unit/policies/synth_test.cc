@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Templates from headers against what loadmodel reads of the same model, by
 // loadmodel's own rule for slices.
 #include "policies/maio/synth/synth.h"
@@ -10,8 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "policies/maio/synth/synth_slice.h"
 #include "policies/maio/template/template_compare.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/synth_source_memory.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/model/common/slice.h"
 #include "tools/model/loadmodel/config.h"
 #include "tools/model/mkmodel/writer.h"
@@ -50,12 +52,6 @@ void AddShard(PageSet* out, const std::string& path, const bench::Shard& shard, 
 
 class SynthModel : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::temp_directory_path() / ("ppc_synth_test." + std::to_string(getpid()));
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   // Makes a model; its directory below root_.
   std::string Make(const std::string& name, uint64_t scale, bool is_hf_cache = false) {
     bench::WriteOptions options;
@@ -63,27 +59,23 @@ class SynthModel : public testing::Test {
     options.scale = scale;
     options.is_sparse = true;
     options.is_hf_cache = is_hf_cache;
-    const Result<bench::WrittenModel> made = WriteModel(*bench::FindModel(name), options);
-    EXPECT_TRUE(made.ok()) << made.error().message;
-    return fs::relative(made->model_dir, root_);
+    return fs::relative(Value(WriteModel(*bench::FindModel(name), options)).model_dir, root_);
   }
 
-  std::optional<Template> Synth(const std::string& dir, uint32_t tp, const char* loader,
-                                std::string* error) {
+  std::optional<Template> Synth(const std::string& dir, uint32_t tp, const char* loader) {
     DirectorySource source(root_);
     SynthOptions options;
     options.service_id = kId;
     options.tp = tp;
     options.loader = ParseLoaderKind(loader);
-    return Synthesize(&source, dir, options, error);
+    return Synthesize(&source, dir, options, &error_);
   }
 
   void Compare(const std::string& name, uint64_t scale, uint32_t tp, const char* loader) {
     SCOPED_TRACE(name + " tp " + std::to_string(tp) + " " + loader);
     const std::string dir = Make(name, scale);
-    std::string error;
-    const std::optional<Template> t = Synth(dir, tp, loader, &error);
-    ASSERT_TRUE(t.has_value()) << error;
+    const std::optional<Template> t = Synth(dir, tp, loader);
+    ASSERT_TRUE(t.has_value()) << error_;
     EXPECT_EQ(t->flags & kSynthetic, kSynthetic);
     ASSERT_EQ(t->groups.size(), tp + 1);
     PageSet read;
@@ -112,7 +104,9 @@ class SynthModel : public testing::Test {
     fs::remove_all(root_ / name);
   }
 
-  fs::path root_;
+  const TempTree tree_;
+  const fs::path root_ = tree_.Root();
+  std::string error_;
 };
 
 TEST_F(SynthModel, CoversWhatLoadmodelReadsAndHardlyMore) {
@@ -129,10 +123,9 @@ TEST_F(SynthModel, CoversFullSizeLayouts) {
 
 TEST_F(SynthModel, LayerOrderGoesThroughLayersByNumber) {
   const std::string dir = Make("qwen2.5-7b", 64);
-  std::string error;
-  const std::optional<Template> by_file = Synth(dir, 2, "mmap", &error);
-  const std::optional<Template> by_layer = Synth(dir, 2, "mmap-layers", &error);
-  ASSERT_TRUE(by_file && by_layer) << error;
+  const std::optional<Template> by_file = Synth(dir, 2, "mmap");
+  const std::optional<Template> by_layer = Synth(dir, 2, "mmap-layers");
+  ASSERT_TRUE(by_file && by_layer) << error_;
   // The same pages in another order, but for what joining neighbours adds.
   PageSet file_pages;
   PageSet layer_pages;
@@ -155,15 +148,14 @@ TEST_F(SynthModel, LayerOrderGoesThroughLayersByNumber) {
 
 TEST_F(SynthModel, WholeAndRanksReadFilesFrontToBack) {
   const std::string dir = Make("qwen2.5-7b", 256);
-  std::string error;
-  const std::optional<Template> whole = Synth(dir, 2, "whole", &error);
-  ASSERT_TRUE(whole.has_value()) << error;
+  const std::optional<Template> whole = Synth(dir, 2, "whole");
+  ASSERT_TRUE(whole.has_value()) << error_;
   PageSet one;
   one.Add(*whole, 1);
   PageSet all;
   all.Add(*whole);
-  const std::optional<Template> ranks = Synth(dir, 2, "ranks", &error);
-  ASSERT_TRUE(ranks.has_value()) << error;
+  const std::optional<Template> ranks = Synth(dir, 2, "ranks");
+  ASSERT_TRUE(ranks.has_value()) << error_;
   PageSet first;
   PageSet second;
   first.Add(*ranks, 0);
@@ -181,11 +173,9 @@ TEST_F(SynthModel, HubCacheListsBlobsBelowTheRoot) {
   ASSERT_TRUE(place.has_value());
   SynthOptions options;
   options.service_id = kId;
-  std::string error;
-  const std::optional<Template> t = Synthesize(&source, place->dir, options, &error);
-  ASSERT_TRUE(t.has_value()) << error;
-  for (const TemplateFile& file : t->files)
-    EXPECT_NE(file.path.find("/blobs/"), std::string::npos) << file.path;
+  const std::optional<Template> t = Synthesize(&source, place->dir, options, &error_);
+  ASSERT_TRUE(t.has_value()) << error_;
+  for (const TemplateFile& file : t->files) EXPECT_TRUE(Has(file.path, "/blobs/"));
   EXPECT_EQ(t->files.back().kind, FileKind::kSafetensors);
 }
 
@@ -194,17 +184,14 @@ TEST_F(SynthModel, LinksOutOfTheMountAreRefused) {
   const std::string shard = root_ / dir / "model-00002-of-00002.safetensors";
   fs::remove(shard);
   fs::create_symlink("/etc/passwd", shard);
-  std::string error;
-  EXPECT_FALSE(Synth(dir, 2, "mmap", &error).has_value());
-  EXPECT_NE(error.find("model-00002-of-00002.safetensors: leads out of the mount"),
-            std::string::npos)
-      << error;
+  EXPECT_FALSE(Synth(dir, 2, "mmap").has_value());
+  EXPECT_TRUE(Has(error_, "model-00002-of-00002.safetensors: leads out of the mount"));
   fs::remove(shard);
-  EXPECT_FALSE(Synth(dir, 2, "mmap", &error).has_value());
-  EXPECT_NE(error.find("download it again"), std::string::npos) << error;
-  EXPECT_FALSE(Synth("nothing", 2, "mmap", &error).has_value());
-  EXPECT_FALSE(Synth(dir, 0, "mmap", &error).has_value());
-  EXPECT_FALSE(Synth(dir, 64, "mmap", &error).has_value());
+  EXPECT_FALSE(Synth(dir, 2, "mmap").has_value());
+  EXPECT_TRUE(Has(error_, "download it again"));
+  EXPECT_FALSE(Synth("nothing", 2, "mmap").has_value());
+  EXPECT_FALSE(Synth(dir, 0, "mmap").has_value());
+  EXPECT_FALSE(Synth(dir, 64, "mmap").has_value());
 }
 
 TEST_F(SynthModel, FindsTheDirectoryOfAModel) {
@@ -230,9 +217,8 @@ TEST_F(SynthModel, AFileThatIsNamedIsTheModelWithItsSet) {
     SynthOptions options;
     options.service_id = kId;
     options.only = only;
-    std::string error;
-    const std::optional<Template> t = Synthesize(&source, dir, options, &error);
-    EXPECT_TRUE(t.has_value()) << error;
+    const std::optional<Template> t = Synthesize(&source, dir, options, &error_);
+    EXPECT_TRUE(t.has_value()) << error_;
     std::string names;
     for (const TemplateFile& file : t->files) {
       if (file.kind == FileKind::kSafetensors) names += file.path.substr(dir.size()) + " ";
@@ -263,6 +249,73 @@ TEST_F(SynthModel, FingerprintSeesTheWholeTableOfContents) {
   source.files["b.bin"].head[299999] = 'c';
   EXPECT_NE(FileFingerprint(&source, "b.bin", 300000, nullptr), other);
   EXPECT_EQ(FileFingerprint(&source, "none", 1, nullptr), Fingerprint{});
+}
+
+SynthTensor Make(const std::string& name, std::vector<uint64_t> shape) {
+  uint64_t elements = 1;
+  for (uint64_t dim : shape) elements *= dim;
+  return {name, std::move(shape), 1000, 1000 + 2 * elements};
+}
+
+TEST(SynthSlice, OutputsAreRowsAndInputsAreColumns) {
+  for (const char* name :
+       {"model.layers.1.mlp.gate_proj.weight", "m.self_attn.q_proj.bias", "lm_head.weight",
+        "blk.3.ffn_up.weight", "output.weight", "m.experts.3.w1.weight", "something.new.weight"}) {
+    auto ranges = SliceOf(Make(name, {8, 4}), 1, 2, {});
+    ASSERT_EQ(ranges.size(), 1u) << name;
+    EXPECT_EQ(ranges[0].begin, 1032u) << name;
+    EXPECT_EQ(ranges[0].end(), 1064u) << name;
+  }
+  for (const char* name : {"m.mlp.down_proj.weight", "x.attention.dense.weight", "l.fc2.weight",
+                           "m.experts.9.down_proj.weight_scale_inv", "blk.0.attn_output.weight"}) {
+    auto ranges = SliceOf(Make(name, {8, 4}), 1, 2, {});
+    ASSERT_EQ(ranges.size(), 1u) << name;
+    EXPECT_EQ(ranges[0].rows, 8u) << name;
+    EXPECT_EQ(ranges[0].begin, 1004u) << name;
+    EXPECT_EQ(ranges[0].run, 4u) << name;
+    EXPECT_EQ(ranges[0].stride, 8u) << name;
+  }
+}
+
+TEST(SynthSlice, WhatIsNotSplitIsReadByAll) {
+  for (const char* name :
+       {"m.input_layernorm.weight", "m.mlp.gate.weight", "m.self_attn.q_a_proj.weight",
+        "m.self_attn.kv_a_proj_with_mqa.weight_scale_inv", "m.self_attn.o_proj.bias"}) {
+    bool is_bias = std::string(name).ends_with("bias");
+    SynthTensor tensor = is_bias ? Make(name, {8}) : Make(name, {8, 4});
+    auto ranges = SliceOf(tensor, 1, 2, {});
+    ASSERT_EQ(ranges.size(), 1u) << name;
+    EXPECT_EQ(ranges[0].begin, tensor.begin) << name;
+    EXPECT_EQ(ranges[0].end(), tensor.end) << name;
+  }
+  // What does not divide, and what has no bytes.
+  EXPECT_EQ(SliceOf(Make("m.q_proj.weight", {3, 4}), 1, 2, {})[0].run, 24u);
+  EXPECT_TRUE(SliceOf(Make("m.q_proj.weight", {0, 4}), 1, 2, {}).empty());
+  EXPECT_EQ(SliceOf(Make("scalar", {}), 1, 2, {})[0].run, 2u);
+}
+
+TEST(SynthSlice, FewKeyValueHeadsAreShared) {
+  ModelShape shape{16, 2};
+  EXPECT_EQ(SliceOf(Make("m.k_proj.weight", {8, 4}), 1, 4, shape)[0].begin, 1000u);
+  EXPECT_EQ(SliceOf(Make("m.k_proj.weight", {8, 4}), 2, 4, shape)[0].begin, 1032u);
+  EXPECT_EQ(SliceOf(Make("m.k_proj.weight", {8, 4}), 3, 4, shape)[0].run, 32u);
+}
+
+TEST(SynthSlice, FusedProjectionsAreSplitPartByPart) {
+  auto both = SliceOf(Make("m.gate_up_proj.weight", {8, 4}), 1, 2, {});
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].begin, 1016u);
+  EXPECT_EQ(both[1].begin, 1048u);
+  auto fused = SliceOf(Make("m.qkv_proj.weight", {16, 4}), 1, 2, {4, 2});
+  ASSERT_EQ(fused.size(), 3u);
+  EXPECT_EQ(fused[0].begin, 1000u + 4 * 8);
+  EXPECT_EQ(fused[0].run, 4 * 8u);
+  EXPECT_EQ(fused[2].begin, 1000u + 14 * 8);
+}
+
+TEST(SynthSlice, QuantisedWeightsAreStoredTheOtherWayRound) {
+  EXPECT_EQ(SliceOf(Make("m.q_proj.qweight", {8, 4}), 1, 2, {})[0].rows, 8u);
+  EXPECT_EQ(SliceOf(Make("m.down_proj.qweight", {8, 4}), 1, 2, {})[0].begin, 1032u);
 }
 
 }  // namespace

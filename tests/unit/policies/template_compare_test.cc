@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Comparing, merging and repairing templates.
+// Templates against each other, against a start that followed one, and their sizes.
 #include "policies/maio/template/template_compare.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
+#include "bench/template/simulated_recording.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/template/template_feedback.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
 namespace {
+
+// Comparing, merging and repairing templates.
 
 TEST(PageSet, CountsPagesOnceAndInCommon) {
   PageSet a;
@@ -98,23 +104,17 @@ TEST(TemplateMerge, PutsNodesTogether) {
     });
   }
   second.created_ns--;
-  std::string error;
-  const Template parts[] = {first, second};
-  std::optional<Template> merged = Merge(parts, &error);
-  ASSERT_TRUE(merged.has_value()) << error;
-  EXPECT_EQ(merged->files.size(), whole.files.size());
-  ASSERT_EQ(merged->groups.size(), 3u);
-  EXPECT_TRUE(SameExtents(merged->groups[0], whole.groups[0]));
-  EXPECT_EQ(merged->groups[1].id, kCommonGroup);
-  EXPECT_EQ(merged->groups[1].extents.size(), 2u);  // what both have, once
-  EXPECT_EQ(merged->groups[2].id, 1u);
-  EXPECT_TRUE(merged->flags & kMerged);
+  const Template merged = Merged({first, second});
+  EXPECT_EQ(merged.files.size(), whole.files.size());
+  ASSERT_EQ(merged.groups.size(), 3u);
+  EXPECT_TRUE(SameExtents(merged.groups[0], whole.groups[0]));
+  EXPECT_EQ(merged.groups[1].id, kCommonGroup);
+  EXPECT_EQ(merged.groups[1].extents.size(), 2u);  // what both have, once
+  EXPECT_EQ(merged.groups[2].id, 1u);
+  EXPECT_TRUE(merged.flags & kMerged);
   // In any order, and again, it is the same.
-  const Template other_way[] = {second, first};
-  EXPECT_EQ(Encode(*Merge(other_way, &error)), Encode(*merged));
-  std::optional<Template> decoded = Decode(Encode(*merged), &error);
-  ASSERT_TRUE(decoded.has_value()) << error;
-  EXPECT_EQ(Encode(*decoded), Encode(*merged));
+  EXPECT_EQ(Encode(Merged({second, first})), Encode(merged));
+  EXPECT_EQ(Encode(Decoded(Encode(merged))), Encode(merged));
 }
 
 TEST(TemplateMerge, TheNewestAttemptOfAWorkerWins) {
@@ -124,13 +124,10 @@ TEST(TemplateMerge, TheNewestAttemptOfAWorkerWins) {
   fresh.flags = kTraced | kPartial;
   fresh.groups.resize(1);
   ChangeExtents(&fresh.groups[0], [](std::vector<Extent>& extents) { extents.resize(2); });
-  std::string error;
-  const Template parts[] = {old, fresh};
-  std::optional<Template> merged = Merge(parts, &error);
-  ASSERT_TRUE(merged.has_value()) << error;
-  EXPECT_EQ(merged->groups[0].extents.size(), 2u);
-  EXPECT_EQ(merged->groups.size(), 3u);
-  EXPECT_EQ(merged->flags, kTraced | kPartial | kMerged);  // not all parts were complete
+  const Template merged = Merged({old, fresh});
+  EXPECT_EQ(merged.groups[0].extents.size(), 2u);
+  EXPECT_EQ(merged.groups.size(), 3u);
+  EXPECT_EQ(merged.flags, kTraced | kPartial | kMerged);  // not all parts were complete
 }
 
 TEST(TemplateMerge, RefusesWhatDoesNotBelongTogether) {
@@ -142,12 +139,12 @@ TEST(TemplateMerge, RefusesWhatDoesNotBelongTogether) {
   b.service_id = "another-service";
   const Template services[] = {a, b};
   EXPECT_FALSE(Merge(services, &error).has_value());
-  EXPECT_NE(error.find("another-service"), std::string::npos);
+  EXPECT_TRUE(Has(error, "another-service"));
   b = a;
   b.files[3].fingerprint[0] ^= 1;
   const Template files[] = {a, b};
   EXPECT_FALSE(Merge(files, &error).has_value());
-  EXPECT_NE(error.find(a.files[3].path), std::string::npos) << error;
+  EXPECT_TRUE(Has(error, a.files[3].path));
 }
 
 TEST(TemplateReplaceFile, TakesTheNewExtentsInPlace) {
@@ -169,6 +166,101 @@ TEST(TemplateReplaceFile, TakesTheNewExtentsInPlace) {
   // Worker 1 reads file 3, which fresh has nothing about for it.
   EXPECT_FALSE(ReplaceFile(&t, 3, fresh));
 }
+
+// What a start says of the template that it followed.
+
+// A good one.
+TemplateUse Good() {
+  TemplateUse use;
+  use.matched_events = 1000;
+  use.listed_bytes = use.model_bytes = 1 << 30;
+  use.dropped_bytes = 1 << 30;
+  return use;
+}
+
+TEST(TemplateFeedback, EachErrorHasItsBound) {
+  EXPECT_EQ(Judge(Good()).verdict, Verdict::kGood);
+  const auto verdict = [](uint64_t TemplateUse::*member, uint64_t value) {
+    TemplateUse use = Good();
+    use.*member = value;
+    return Judge(use).verdict;
+  };
+  EXPECT_EQ(verdict(&TemplateUse::foreign_events, 300), Verdict::kGood);
+  EXPECT_EQ(verdict(&TemplateUse::foreign_events, 400), Verdict::kRecord);
+  EXPECT_EQ(verdict(&TemplateUse::unknown_events, 100), Verdict::kGood);
+  EXPECT_EQ(verdict(&TemplateUse::unknown_events, 200), Verdict::kRecord);
+  EXPECT_EQ(verdict(&TemplateUse::refault_bytes, 50 << 20), Verdict::kGood);
+  EXPECT_EQ(verdict(&TemplateUse::refault_bytes, 60 << 20), Verdict::kRecord);
+  EXPECT_EQ(verdict(&TemplateUse::unread_bytes, 250 << 20), Verdict::kGood);
+  EXPECT_EQ(verdict(&TemplateUse::unread_bytes, 260 << 20), Verdict::kRepair);
+  EXPECT_EQ(verdict(&TemplateUse::unlisted_bytes, 250 << 20), Verdict::kGood);
+  EXPECT_EQ(verdict(&TemplateUse::unlisted_bytes, 260 << 20), Verdict::kRepair);
+}
+
+TEST(TemplateFeedback, AFewEventsSayNothing) {
+  TemplateUse use;
+  use.matched_events = 10;
+  use.foreign_events = 40;
+  EXPECT_EQ(Judge(use).verdict, Verdict::kGood);
+  use.foreign_events = 60;
+  EXPECT_EQ(Judge(use).verdict, Verdict::kRecord);
+}
+
+TEST(TemplateFeedback, WhoIsReadElsewhereIsRecordedThoughMuchIsUnread) {
+  TemplateUse use = Good();
+  use.foreign_events = 1000;
+  use.unread_bytes = use.model_bytes;
+  EXPECT_EQ(Judge(use).verdict, Verdict::kRecord);
+}
+
+// Sizes of templates at true layout against the paper's Table 3, recorded from
+// simulated loads; ppc-template-bench prints them.
+
+struct Row {
+  const char* model;
+  uint32_t workers;
+  size_t most_bytes;
+  size_t most_held_bytes;  // while it is used
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.model; }
+
+uint64_t ModelBytes(const char* model) {
+  uint64_t bytes = 0;
+  for (const bench::Shard& shard : bench::ShardModel(*bench::FindModel(model), 1))
+    bytes += shard.Header().size() + shard.data_bytes();
+  return bytes;
+}
+
+class TemplateSize : public testing::TestWithParam<Row> {};
+
+TEST_P(TemplateSize, IsBelowThePapersTable3) {
+  const Row& row = GetParam();
+  const Template t =
+      bench::SimulateRecording(*bench::FindModel(row.model), 1, row.workers, bench::Jitter{});
+  ASSERT_EQ(Check(t), "");
+  EXPECT_EQ(t.groups.size(), row.workers + 1);
+  // It lists the whole model, and hardly a page that is not of it.
+  EXPECT_GE(DistinctBytes(t), ModelBytes(row.model));
+  EXPECT_LE(DistinctBytes(t), ModelBytes(row.model) + (64 << 20));
+  std::vector<uint8_t> bytes = Encode(t);
+  RecordProperty("bytes", static_cast<int>(bytes.size()));
+  EXPECT_LE(bytes.size(), row.most_bytes);
+  const Template back = Decoded(bytes);
+  EXPECT_EQ(Encode(back), bytes);
+  const std::vector<uint64_t> numbers(t.files.size(), 1);
+  EXPECT_LE(Layout(back, numbers).held_bytes(), row.most_held_bytes);
+}
+
+constexpr size_t kMegabyte = 1000 * 1000;
+
+// A quarter of the paper's sizes; of DeepSeek-R1 less than the paper's.
+INSTANTIATE_TEST_SUITE_P(Models, TemplateSize,
+                         testing::Values(Row{"qwen2.5-7b", 4, 11000 / 4, 2 * kMegabyte},
+                                         Row{"qwen2.5-32b", 4, 32000 / 4, 2 * kMegabyte},
+                                         Row{"qwen2.5-72b", 4, 95000 / 4, 2 * kMegabyte},
+                                         Row{"llama-2-7b", 4, 14000 / 4, 2 * kMegabyte},
+                                         Row{"llama-2-70b", 4, 118000 / 4, 2 * kMegabyte},
+                                         Row{"deepseek-r1", 16, 545000 - 1, 9 * kMegabyte}));
 
 }  // namespace
 }  // namespace ppc::maio

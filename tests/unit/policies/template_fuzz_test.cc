@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The decoder against damaged and hostile bytes.  Build with PPC_SANITIZE to
 // make out-of-bounds accesses visible (tests/all/fuzz-templates does).
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include "daemon/base/digests.h"
 #include "policies/maio/template/template_format.h"
 #include "tests/unit/fuzz.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
@@ -150,7 +150,7 @@ TEST(TemplateFuzz, NoSmallFileUnpacksToMuch) {
   ASSERT_LT(bytes.size(), 1u << 20);
   std::string error;
   EXPECT_FALSE(Decode(bytes, &error).has_value());
-  EXPECT_NE(error.find("unpack"), std::string::npos) << error;
+  EXPECT_TRUE(Has(error, "unpack"));
 
   t.meta = "\"" + std::string(100000, 'x') + "\"";
   bytes = Encode(t);

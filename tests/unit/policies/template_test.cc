@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Template round trip, checks, store.
 #include "policies/maio/template/template.h"
 
@@ -13,42 +12,50 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policies/template_samples.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc::maio {
 namespace {
 
-TEST(Template, RoundTripIsExact) {
-  Template t = SampleTemplate();
-  ASSERT_EQ(Check(t), "");
-  std::string error;
-  std::optional<Template> back = Decode(Encode(t), &error);
-  ASSERT_TRUE(back.has_value()) << error;
-  EXPECT_EQ(back->flags, t.flags);
-  EXPECT_EQ(back->service_id, t.service_id);
-  EXPECT_EQ(back->created_ns, t.created_ns);
-  EXPECT_EQ(back->generation, t.generation);
-  EXPECT_EQ(back->meta, t.meta);
-  ASSERT_EQ(back->files.size(), t.files.size());
-  for (size_t i = 0; i < t.files.size(); i++) {
-    EXPECT_EQ(back->files[i].path, t.files[i].path);
-    EXPECT_EQ(back->files[i].size, t.files[i].size);
-    EXPECT_EQ(back->files[i].mtime_ns, t.files[i].mtime_ns);
-    EXPECT_EQ(back->files[i].kind, t.files[i].kind);
-    EXPECT_EQ(back->files[i].fingerprint, t.files[i].fingerprint);
+class TemplateTest : public testing::Test {
+ protected:
+  TempTree tree_;
+  Template t_ = SampleTemplate();
+  const std::string path_ = TemplatePath(tree_.Root(), t_.service_id);
+  std::string error_;
+};
+
+TEST_F(TemplateTest, RoundTripIsExact) {
+  ASSERT_EQ(Check(t_), "");
+  const Template back = Decoded(Encode(t_));
+  EXPECT_EQ(back.flags, t_.flags);
+  EXPECT_EQ(back.service_id, t_.service_id);
+  EXPECT_EQ(back.created_ns, t_.created_ns);
+  EXPECT_EQ(back.generation, t_.generation);
+  EXPECT_EQ(back.meta, t_.meta);
+  ASSERT_EQ(back.files.size(), t_.files.size());
+  for (size_t i = 0; i < t_.files.size(); i++) {
+    EXPECT_EQ(back.files[i].path, t_.files[i].path);
+    EXPECT_EQ(back.files[i].size, t_.files[i].size);
+    EXPECT_EQ(back.files[i].mtime_ns, t_.files[i].mtime_ns);
+    EXPECT_EQ(back.files[i].kind, t_.files[i].kind);
+    EXPECT_EQ(back.files[i].fingerprint, t_.files[i].fingerprint);
   }
-  ASSERT_EQ(back->groups.size(), t.groups.size());
-  for (size_t i = 0; i < t.groups.size(); i++) {
-    EXPECT_EQ(back->groups[i].id, t.groups[i].id);
-    EXPECT_TRUE(SameExtents(back->groups[i], t.groups[i])) << i;
-    EXPECT_EQ(back->groups[i].time_ms, t.groups[i].time_ms);
-    EXPECT_EQ(back->groups[i].first_ms, t.groups[i].first_ms);
-    EXPECT_EQ(back->groups[i].repeat_bytes, t.groups[i].repeat_bytes);
+  ASSERT_EQ(back.groups.size(), t_.groups.size());
+  for (size_t i = 0; i < t_.groups.size(); i++) {
+    EXPECT_EQ(back.groups[i].id, t_.groups[i].id);
+    EXPECT_TRUE(SameExtents(back.groups[i], t_.groups[i])) << i;
+    EXPECT_EQ(back.groups[i].time_ms, t_.groups[i].time_ms);
+    EXPECT_EQ(back.groups[i].first_ms, t_.groups[i].first_ms);
+    EXPECT_EQ(back.groups[i].repeat_bytes, t_.groups[i].repeat_bytes);
   }
-  EXPECT_EQ(Encode(*back), Encode(t));
+  EXPECT_EQ(Encode(back), Encode(t_));
 }
 
-TEST(Template, ALargeFileIsNoConfigurationWhateverItsName) {
+TEST_F(TemplateTest, ALargeFileIsNoConfigurationWhateverItsName) {
   EXPECT_EQ(KindOfPath("tokenizer.json", 33 << 20), FileKind::kSmall);
   EXPECT_EQ(KindOfPath("sentencepiece.model"), FileKind::kSmall);
   EXPECT_EQ(KindOfPath("weights.model", 10ull << 30), FileKind::kOther);
@@ -56,20 +63,19 @@ TEST(Template, ALargeFileIsNoConfigurationWhateverItsName) {
   EXPECT_EQ(KindOfPath("x.safetensors", 10ull << 30), FileKind::kSafetensors);
 }
 
-TEST(Template, StridesAreShort) {
-  Template t = SampleTemplate();
-  size_t with = Encode(t).size();
-  ChangeExtents(&t.groups[0], [](std::vector<Extent>& extents) {
+TEST_F(TemplateTest, StridesAreShort) {
+  size_t with = Encode(t_).size();
+  ChangeExtents(&t_.groups[0], [](std::vector<Extent>& extents) {
     for (uint64_t i = 40; i < 1000; i++) extents.insert(extents.end() - 1, {2, i * 16, 4});
   });
-  EXPECT_LE(Encode(t).size(), with + 8);
+  EXPECT_LE(Encode(t_).size(), with + 8);
 }
 
 void SpoilFirst(Template* t, void (*spoil)(Extent&)) {
   ChangeExtents(&t->groups[0], [spoil](std::vector<Extent>& extents) { spoil(extents[0]); });
 }
 
-TEST(Template, RefusesWhatMustNotBeUsed) {
+TEST_F(TemplateTest, RefusesWhatMustNotBeUsed) {
   struct Case {
     const char* name;
     void (*spoil)(Template*);
@@ -104,115 +110,89 @@ TEST(Template, RefusesWhatMustNotBeUsed) {
 }
 
 // Each path costs a few bytes of the file, since it shares its beginning with the one before.
-TEST(Template, ShortFilesMakeNoLongTables) {
-  Template t = SampleTemplate();
+TEST_F(TemplateTest, ShortFilesMakeNoLongTables) {
   const std::string beginning = std::string(2000, 'a') + "/" + std::string(2000, 'b');
   for (int i = 0; i < 10000; i++) {
-    TemplateFile file = t.files[0];
+    TemplateFile file = t_.files[0];
     file.path = beginning + std::to_string(i);
-    t.files.push_back(file);
+    t_.files.push_back(file);
   }
-  EXPECT_NE(Check(t), "");
-  const std::vector<uint8_t> bytes = Encode(t);
+  EXPECT_NE(Check(t_), "");
+  const std::vector<uint8_t> bytes = Encode(t_);
   EXPECT_LT(bytes.size(), size_t{1} << 20);
-  std::string error;
-  EXPECT_FALSE(Decode(bytes, &error).has_value());
-  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
+  EXPECT_FALSE(Decode(bytes, &error_).has_value());
+  EXPECT_TRUE(Has(error_, "malformed section"));
 }
 
-TEST(Template, StoreIsAtomicAndLoadTellsWhy) {
-  std::string dir = (std::filesystem::temp_directory_path() / "ppct_XXXXXX").string();
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
-  Template t = SampleTemplate();
-  std::string error;
-  std::string path = TemplatePath(dir, t.service_id);
+TEST_F(TemplateTest, StoreIsAtomicAndLoadTellsWhy) {
   Template back;
-  EXPECT_EQ(Load(path, &back, &error), -ENOENT);
-  ASSERT_EQ(Store(dir, t, &error), 0) << error;
-  t.generation++;
-  ASSERT_EQ(Store(dir, t, &error), 0) << error;  // replaces
-  ASSERT_EQ(Load(path, &back, &error), 0) << error;
+  EXPECT_EQ(Load(path_, &back, &error_), -ENOENT);
+  ASSERT_EQ(Store(tree_.Root(), t_, &error_), 0) << error_;
+  t_.generation++;
+  ASSERT_EQ(Store(tree_.Root(), t_, &error_), 0) << error_;  // replaces
+  ASSERT_EQ(Load(path_, &back, &error_), 0) << error_;
   EXPECT_EQ(back.generation, 8u);
   size_t entries = 0;
-  for (auto it : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path())) {
+  for (auto it : std::filesystem::directory_iterator(std::filesystem::path(path_).parent_path())) {
     entries += it.is_regular_file();
   }
   EXPECT_EQ(entries, 1u);  // no temporary file left
-  std::ofstream(path, std::ios::app) << "x";
-  EXPECT_EQ(Load(path, &back, &error), -EINVAL);
-  EXPECT_NE(error.find(path), std::string::npos);
-  std::ofstream(path, std::ios::trunc) << "";
-  EXPECT_EQ(Load(path, &back, &error), -EINVAL);
-  std::filesystem::remove(path);
-  std::filesystem::create_directory(path);
-  EXPECT_EQ(Load(path, &back, &error), -EINVAL);
-  EXPECT_LT(Store(dir, t, &error), 0);
-  EXPECT_LT(Store("/proc/nowhere", t, &error), 0);
-  t.service_id = "..";
-  EXPECT_EQ(Store(dir, t, &error), -EINVAL);
-  std::filesystem::remove_all(dir);
+  std::ofstream(path_, std::ios::app) << "x";
+  EXPECT_EQ(Load(path_, &back, &error_), -EINVAL);
+  EXPECT_TRUE(Has(error_, path_));
+  std::ofstream(path_, std::ios::trunc) << "";
+  EXPECT_EQ(Load(path_, &back, &error_), -EINVAL);
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  EXPECT_EQ(Load(path_, &back, &error_), -EINVAL);
+  EXPECT_LT(Store(tree_.Root(), t_, &error_), 0);
+  EXPECT_LT(Store("/proc/nowhere", t_, &error_), 0);
+  t_.service_id = "..";
+  EXPECT_EQ(Store(tree_.Root(), t_, &error_), -EINVAL);
 }
 
 // In containers two nodes may have the same host name and process number.
-TEST(Template, StoringKeepsAnotherNodesFileAndRemovesLeftovers) {
+TEST_F(TemplateTest, StoringKeepsAnotherNodesFileAndRemovesLeftovers) {
   namespace fs = std::filesystem;
-  std::string dir = (fs::temp_directory_path() / "ppct_XXXXXX").string();
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
-  Template t = SampleTemplate();
-  std::string error;
-  std::string path = TemplatePath(dir, t.service_id);
-  fs::create_directory(fs::path(path).parent_path());
+  fs::create_directory(fs::path(path_).parent_path());
   char host[65] = {};
   gethostname(host, sizeof(host) - 1);
-  std::string others = path + ".tmp." + host + "." + std::to_string(getpid());
-  std::string leftover = path + ".tmp.0123456789abcdef";
-  std::string stale = path + ".stale";
+  std::string others = path_ + ".tmp." + host + "." + std::to_string(getpid());
+  std::string leftover = path_ + ".tmp.0123456789abcdef";
+  std::string stale = path_ + ".stale";
   for (const std::string& name : {others, leftover, stale}) std::ofstream(name) << "x";
   for (const std::string& name : {leftover, stale}) {
     fs::last_write_time(name, fs::file_time_type::clock::now() - std::chrono::hours(25));
   }
-  ASSERT_EQ(Store(dir, t, &error), 0) << error;
+  ASSERT_EQ(Store(tree_.Root(), t_, &error_), 0) << error_;
   EXPECT_TRUE(fs::exists(others));
   EXPECT_FALSE(fs::exists(leftover));
   EXPECT_TRUE(fs::exists(stale));
-  fs::remove_all(dir);
 }
 
 // Several writers and readers, as nodes on a shared store: whole templates only.
-TEST(Template, ReadersSeeWholeTemplatesWhileWritersReplaceThem) {
-  std::string dir = (std::filesystem::temp_directory_path() / "ppct_XXXXXX").string();
-  ASSERT_NE(mkdtemp(dir.data()), nullptr);
-  Template t = SampleTemplate();
-  std::string error;
-  ASSERT_EQ(Store(dir, t, &error), 0) << error;
+TEST_F(TemplateTest, ReadersSeeWholeTemplatesWhileWritersReplaceThem) {
+  ASSERT_EQ(Store(tree_.Root(), t_, &error_), 0) << error_;
   std::vector<pid_t> writers;
   for (uint64_t writer = 0; writer < 2; writer++) {
-    pid_t pid = fork();
-    if (pid == 0) {
+    writers.push_back(StartChild([&] {
       bool good = true;
       for (uint64_t i = 0; i < 100; i++) {
-        t.generation = writer * 1000 + i;
-        t.meta = "\"" + std::string(i * 37, static_cast<char>('a' + writer)) + "\"";
-        good = good && Store(dir, t, &error) == 0;
+        t_.generation = writer * 1000 + i;
+        t_.meta = "\"" + std::string(i * 37, static_cast<char>('a' + writer)) + "\"";
+        good = good && Store(tree_.Root(), t_, &error_) == 0;
       }
-      _exit(good ? 0 : 1);
-    }
-    writers.push_back(pid);
+      return good ? 0 : 1;
+    }));
   }
   Template back;
-  for (int i = 0; i < 300; i++)
-    ASSERT_EQ(Load(TemplatePath(dir, t.service_id), &back, &error), 0) << error;
-  for (pid_t pid : writers) {
-    int status = -1;
-    ASSERT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_EQ(status, 0);
-  }
-  ASSERT_EQ(Load(TemplatePath(dir, t.service_id), &back, &error), 0) << error;
+  for (int i = 0; i < 300; i++) ASSERT_EQ(Load(path_, &back, &error_), 0) << error_;
+  for (const pid_t pid : writers) EXPECT_EQ(EndOf(pid), 0);
+  ASSERT_EQ(Load(path_, &back, &error_), 0) << error_;
   EXPECT_EQ(back.generation % 1000, 99u);
-  std::filesystem::remove_all(dir);
 }
 
-TEST(Template, JsonNamesEverything) {
+TEST_F(TemplateTest, JsonNamesEverything) {
   auto json = nlohmann::json::parse(ToJson(SampleTemplate(), true));
   EXPECT_EQ(json["files"].size(), 5u);
   EXPECT_EQ(json["groups"][2]["group"], "common");
@@ -231,7 +211,7 @@ TEST(Template, JsonNamesEverything) {
   EXPECT_EQ(nlohmann::json::parse(ToJson(odd, false))["flags"], names);
 }
 
-TEST(Template, DistinctBytesCountsSharedPagesOnce) {
+TEST_F(TemplateTest, DistinctBytesCountsSharedPagesOnce) {
   Template t;
   t.service_id = "abcd";
   t.files.push_back({"a", 1 << 20, 0, FileKind::kOther, {}});

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Processes to workers.
 #include "policies/maio/base/worker_map.h"
 

@@ -2,11 +2,20 @@
 #include "daemon/policy/policy_host.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <fstream>
+#include <future>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "daemon/base/clock.h"
+#include "daemon/policy/io_check.h"
+#include "daemon/policy/watchdog.h"
+#include "tests/unit/has.h"
 #include "tests/unit/policy/null_services.h"
 
 namespace ppc {
@@ -83,7 +92,7 @@ TEST_F(PolicyHostTest, InitMayRefuse) {
   PolicyHost host = Make({.ppc_init = RefusingInit, .ppc_exit = CountExit});
   const Status refused = host.Init({});
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("-5"), std::string::npos);
+  EXPECT_TRUE(Has(refused.error().message, "-5"));
   host.Exit();
   EXPECT_EQ(g_exits, 0);
 }
@@ -91,7 +100,7 @@ TEST_F(PolicyHostTest, InitMayRefuse) {
 TEST_F(PolicyHostTest, ARefusalCarriesWhatThePolicySaid) {
   const Status refused = Make({.ppc_init = ExplainingInit}).Init({});
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("(\"distance\" is no size)"), std::string::npos);
+  EXPECT_TRUE(Has(refused.error().message, "(\"distance\" is no size)"));
 }
 
 TEST_F(PolicyHostTest, ExceptionsAreCountedThenThePolicyGoes) {
@@ -152,7 +161,7 @@ TEST_F(PolicyHostTest, SlowHooksAreCountedThenThePolicyGoes) {
   EXPECT_FALSE(host.IsDropped());
   (void)host.Prefetch(&miss_);
   EXPECT_TRUE(host.IsDropped());
-  EXPECT_NE(host.LastFault().find("allowed are 1"), std::string::npos) << host.LastFault();
+  EXPECT_TRUE(Has(host.LastFault(), "allowed are 1"));
 }
 
 TEST_F(PolicyHostTest, ASlowHookNowAndThenIsForgiven) {
@@ -169,6 +178,117 @@ TEST_F(PolicyHostTest, Control) {
   EXPECT_EQ(*echo.Control("{\"op\":1}"), "{\"op\":1}");
   PolicyHost none = Make({.ppc_control = NoOp});
   EXPECT_EQ(none.Control("{}").error().code, ENOTSUP);
+}
+
+// One file of 10000 bytes: number 5, path "a/b".
+class OneFile : public FileResolver {
+ public:
+  bool SizeOf(uint64_t file, uint64_t* bytes) override {
+    *bytes = 10000;
+    return file == 5;
+  }
+  bool FindPath(const std::string& path, uint64_t* file, uint64_t* bytes) override {
+    *file = 5;
+    *bytes = 10000;
+    return path == "a/b";
+  }
+};
+
+class IoCheck : public testing::Test {
+ protected:
+  IoRefusal Why(const ppc_io& io) {
+    IoRefusal why = IoRefusal::kNone;
+    range_ = CheckIo(io, &files_, &why);
+    EXPECT_EQ(range_.has_value(), why == IoRefusal::kNone);
+    return why;
+  }
+  OneFile files_;
+  std::optional<IoRange> range_;
+};
+
+TEST_F(IoCheck, RoundsOutwardAndClamps) {
+  EXPECT_EQ(Why({.file = 5, .offset = 5000, .size = 100}), IoRefusal::kNone);
+  EXPECT_EQ(range_->offset, 4096u);
+  EXPECT_EQ(range_->size, 4096u);
+  EXPECT_EQ(Why({.path = "a/b", .offset = 0, .size = UINT64_MAX >> 2}), IoRefusal::kNone);
+  EXPECT_EQ(range_->file, 5u);
+  EXPECT_EQ(range_->size, 12288u);
+}
+
+TEST_F(IoCheck, RefusesWhatCannotBe) {
+  EXPECT_EQ(Why({.file = 6, .size = 1}), IoRefusal::kFile);
+  EXPECT_EQ(Why({.path = "absent", .size = 1}), IoRefusal::kFile);
+  EXPECT_EQ(Why({.file = 5, .size = 1, .group = PPC_MAX_GROUPS}), IoRefusal::kGroup);
+  EXPECT_EQ(Why({.file = 5, .size = 1, .flags = 0x80}), IoRefusal::kFlags);
+  EXPECT_EQ(Why({.file = 5, .offset = UINT64_MAX, .size = 1}), IoRefusal::kRange);
+  EXPECT_EQ(Why({.file = 5, .offset = 1, .size = UINT64_MAX}), IoRefusal::kRange);
+  EXPECT_EQ(Why({.file = 5, .offset = 0, .size = 0}), IoRefusal::kEmpty);
+  EXPECT_EQ(Why({.file = 5, .offset = 12288, .size = 1}), IoRefusal::kEmpty);
+  EXPECT_EQ(Why({.size = 1}), IoRefusal::kPath);
+}
+
+TEST_F(IoCheck, PathsStayInTheMount) {
+  const std::string long_path(5000, 'x');
+  for (const char* bad :
+       {"/a/b", "../a", "a/../b", "a//b", "a/", "", ".", "a/./b", "..", long_path.c_str()}) {
+    EXPECT_EQ(Why({.path = bad, .size = 1}), IoRefusal::kPath) << bad;
+  }
+  EXPECT_TRUE(IsCleanPath("..a/b..c"));
+}
+
+TEST_F(IoCheck, AnUnknownXpuMeansAnywhere) {
+  EXPECT_EQ(Why({.file = 5, .size = 1, .xpu = -7}), IoRefusal::kNone);
+  EXPECT_EQ(range_->xpu, PPC_NO_XPU);
+}
+
+TEST(Watchdog, NoticesAHangAndSaysWhichHook) {
+  std::promise<std::string> hung;
+  std::atomic<int> busy{0};
+  Watchdog watchdog({.period_ns = kNsPerMs,
+                     .on_hang = [&](const char* hook, uint64_t) { hung.set_value(hook); },
+                     .on_busy = [&] { ++busy; }});
+  // As long as it is no hang, the lease is kept.
+  watchdog.Arm("ppc_plan", MonotonicNs(), 3600 * kNsPerSec);
+  while (busy.load() == 0) std::this_thread::yield();
+  watchdog.Disarm();
+  watchdog.Arm("ppc_tick", MonotonicNs(), 20 * kNsPerMs);
+  EXPECT_EQ(hung.get_future().get(), "ppc_tick");
+}
+
+// How often a thread of this process has waited.
+uint64_t WaitsOf(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  uint64_t waits = 0;
+  for (std::string word; status >> word && word != "voluntary_ctxt_switches:";) {
+  }
+  status >> waits;
+  return waits;
+}
+
+TEST(Watchdog, AHookThatEndedIsNoHang) {
+  std::atomic<bool> hung{false};
+  std::atomic<pid_t> thread{0};
+  std::atomic<int> busy{0};
+  Watchdog watchdog({.period_ns = kNsPerMs,
+                     .on_hang = [&](const char*, uint64_t) { hung = true; },
+                     .on_busy =
+                         [&] {
+                           thread = gettid();
+                           ++busy;
+                         }});
+  // It began long ago: each turn finds it busy.
+  watchdog.Arm("ppc_tick", MonotonicNs() - kNsPerSec, 3600 * kNsPerSec);
+  while (busy.load() == 0) std::this_thread::yield();
+  watchdog.Disarm();
+  const auto pass_turns = [&] {
+    const uint64_t before = WaitsOf(thread);
+    while (WaitsOf(thread) < before + 3) std::this_thread::yield();
+  };
+  pass_turns();  // the one that was under way
+  const int seen = busy;
+  pass_turns();
+  EXPECT_EQ(busy, seen);
+  EXPECT_FALSE(hung);
 }
 
 }  // namespace

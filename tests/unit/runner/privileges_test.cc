@@ -10,6 +10,8 @@
 #include <functional>
 #include <thread>
 
+#include "tests/unit/has.h"
+
 namespace ppc {
 namespace {
 
@@ -39,7 +41,7 @@ TEST(Privileges, ASupervisedRunnerThatCannotGiveThemUpIsRefused) {
   WithoutSetpcap([] {
     const Status refused = ShedPrivileges(/*is_supervised=*/true);
     ASSERT_FALSE(refused.ok());
-    EXPECT_NE(refused.error().message.find("CAP_SETPCAP"), std::string::npos);
+    EXPECT_TRUE(Has(refused.error().message, "CAP_SETPCAP"));
   });
 }
 
@@ -47,7 +49,7 @@ TEST(Privileges, AloneItWarns) {
   if (!HasSurplus()) GTEST_SKIP() << "nothing to give up";
   testing::internal::CaptureStderr();
   WithoutSetpcap([] { EXPECT_TRUE(ShedPrivileges(/*is_supervised=*/false).ok()); });
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("keeps all"), std::string::npos);
+  EXPECT_TRUE(Has(testing::internal::GetCapturedStderr(), "keeps all"));
 }
 
 // ppcd's unit may have given up the same before (CapabilityBoundingSet=), CAP_SETPCAP with it.

@@ -9,9 +9,13 @@ import unittest
 BIN, POLICIES, BAD, EXAMPLE, TOP = sys.argv[1:6]
 
 
+# A crash is one with a sanitizer as well.
+CRASHES = {name: os.environ.get(name, "") + ":handle_segv=0" for name in ("ASAN_OPTIONS", "TSAN_OPTIONS")}
+
+
 def run(*words):
     done = subprocess.run([os.path.join(BIN, "ppc-policy-test"), *words], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+                          stderr=subprocess.STDOUT, text=True, check=False, env={**os.environ, **CRASHES})
     return done.returncode, done.stdout
 
 

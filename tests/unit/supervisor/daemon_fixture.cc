@@ -47,6 +47,12 @@ int ExitStatusOf(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
+std::string TextOf(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 }  // namespace
 
 bool HasVerb(const std::string& name) {
@@ -108,8 +114,7 @@ Json RawClient::Ask(Json request) {
   if (!IsConnected()) return nullptr;
   request["v"] = 1;
   SendLine(DumpJson(request));
-  const Result<Json> answer = ParseJson(ReadLine(), "answer");
-  return answer ? *answer : Json(nullptr);
+  return Answer();
 }
 
 ProcessResult RunProcess(const std::vector<std::string>& argv,
@@ -127,11 +132,8 @@ ProcessResult RunProcess(const std::vector<std::string>& argv,
     waitpid(pid, &status, 0);
   }
   result.exit_status = ExitStatusOf(status);
-  std::stringstream out_text, err_text;
-  out_text << std::ifstream(out_name).rdbuf();
-  err_text << std::ifstream(err_name).rdbuf();
-  result.out = out_text.str();
-  result.err = err_text.str();
+  result.out = TextOf(out_name);
+  result.err = TextOf(err_name);
   unlink(out_name);
   unlink(err_name);
   return result;
@@ -181,11 +183,7 @@ void DaemonTest::Unmount(unsigned index) {
   std::filesystem::remove_all(dir_ + "/sysroot/sys/fs/ppc/" + std::to_string(index));
 }
 
-std::string DaemonTest::ReadText(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+std::string DaemonTest::ReadText(const std::string& path) { return TextOf(path); }
 
 void DaemonTest::StartDaemon(const std::vector<std::string>& more_arguments) {
   std::vector<std::string> argv = {BinDir() + "/ppcd", "--verbose", "--state-dir", dir_ + "/run"};
@@ -212,7 +210,13 @@ bool DaemonTest::IsDaemonRunning() const {
   return daemon_ > 0 && waitpid(daemon_, nullptr, WNOHANG) == 0;
 }
 
-Json DaemonTest::Ask(const Json& request) { return RawClient(socket_).Ask(request); }
+Json DaemonTest::Ask(const Json& request) {
+  Json patient = request;
+  if (request.value("op", "") == "service_start" && !request.contains("wait_ms")) {
+    patient["wait_ms"] = 60000;
+  }
+  return RawClient(socket_).Ask(patient);
+}
 
 Json DaemonTest::Register(const Json& fake, const std::string& policy, const std::string& mount) {
   return Ask(
@@ -242,9 +246,30 @@ ProcessResult DaemonTest::Ctl(const std::vector<std::string>& arguments) {
   return RunProcess(argv, environment_);
 }
 
-void ExpectOneLine(const ProcessResult& result) {
+std::string DaemonTest::Out(const std::vector<std::string>& arguments) {
+  const ProcessResult result = Ctl(arguments);
+  EXPECT_EQ(result.exit_status, 0) << arguments[0] << ": " << result.err;
+  return result.out;
+}
+
+void ExpectOneLine(const ProcessResult& result, const std::string& part) {
   EXPECT_TRUE(result.err.starts_with("ppcctl: ")) << result.err;
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_TRUE(Has(result.err, part));
+}
+
+void ExpectFailure(const ProcessResult& result, int exit_status, const std::string& part) {
+  EXPECT_EQ(result.exit_status, exit_status) << result.err;
+  ExpectOneLine(result, part);
+}
+
+void ExpectRan(const ProcessResult& result, int exit_status, const std::string& out,
+               const std::optional<std::string>& err) {
+  EXPECT_EQ(result.exit_status, exit_status) << result.err;
+  EXPECT_EQ(result.out, out) << result.err;
+  if (err) {
+    EXPECT_EQ(result.err, *err);
+  }
 }
 
 }  // namespace ppc::control

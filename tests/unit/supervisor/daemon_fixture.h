@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +15,14 @@
 #include "daemon/base/json.h"
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/eventually.h"
+#include "tests/unit/has.h"
 
 namespace ppc::control {
 
 // Whether ppcctl was built with the verb, which may be an extra's.
 bool HasVerb(const std::string& name);
+
+inline const std::string kPpcctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
 
 // A connection that can also send what no client would.
 class RawClient {
@@ -32,6 +36,11 @@ class RawClient {
   // One line without newline; "" when the other side closed or time is up.
   std::string ReadLine(int timeout_ms = 10000);
   bool IsClosedByPeer(int timeout_ms = 10000);
+  // The next line; null where there is none.
+  Json Answer() {
+    const Result<Json> answer = ParseJson(ReadLine(), "answer");
+    return answer ? *answer : Json(nullptr);
+  }
   // One request, one answer; null on failure.
   Json Ask(Json request);
   int fd() const { return fd_.Get(); }
@@ -63,17 +72,41 @@ class DaemonTest : public ::testing::Test {
   // SIGTERM (or another) and its exit status.
   int StopDaemon(int signal = 15);
   bool IsDaemonRunning() const;
+  void RestartDaemon() {
+    StopDaemon();
+    StartDaemon();
+  }
 
-  // Ask on a fresh connection.
+  // Ask on a fresh connection.  A start waits for what the policy answers, on a busy machine too,
+  // where the request does not say how long ("wait_ms").
   Json Ask(const Json& request);
+  Json Tell(const std::string& op, const std::string& service_id, Json more = Json::object()) {
+    more.update({{"op", op}, {"mount", kMount}, {"service_id", service_id}});
+    return Ask(more);
+  }
   Json Register(const Json& fake = Json::object(), const std::string& policy = "alpha",
                 const std::string& mount = kMount);
+  // A daemon with a policy that is registered and logs.
+  void Start(Json fake = Json::object()) {
+    StartDaemon();
+    fake["log"] = dir_ + "/runner.log";
+    ASSERT_TRUE(Register(fake).value("ok", false));
+  }
   Json StatusOf(const std::string& mount = kMount);
   std::string StateOf(const std::string& mount = kMount);
   bool WaitForState(const std::string& state, const std::string& mount = kMount);
   pid_t RunnerPid(const std::string& mount = kMount);
+  // Until another runner than this one runs.
+  bool WaitForAnother(pid_t runner) {
+    return Eventually([&] { return StateOf() == "running" && RunnerPid() != runner; });
+  }
+  bool WaitForNoServices() {
+    return Eventually([this] { return StatusOf()["services"].empty(); });
+  }
 
   ProcessResult Ctl(const std::vector<std::string>& arguments);
+  // What ppcctl prints when it succeeds.
+  std::string Out(const std::vector<std::string>& arguments);
   void Unmount(unsigned index);
   void Mount(unsigned index, const char* path);
   std::string ReadText(const std::string& path);
@@ -92,8 +125,21 @@ class DaemonTest : public ::testing::Test {
   pid_t daemon_ = -1;
 };
 
-// What ppcctl says when it fails.
-void ExpectOneLine(const ProcessResult& result);
+// With ppcd up from the beginning.
+class RunningDaemonTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    StartDaemon();
+  }
+};
+
+// What ppcctl says when it fails: one line that has this in it.
+void ExpectOneLine(const ProcessResult& result, const std::string& part = "");
+void ExpectFailure(const ProcessResult& result, int exit_status, const std::string& part = "");
+// What it printed, and what it said on stderr if that is asked.
+void ExpectRan(const ProcessResult& result, int exit_status, const std::string& out,
+               const std::optional<std::string>& err = std::nullopt);
 
 }  // namespace ppc::control
 

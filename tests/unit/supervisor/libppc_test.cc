@@ -52,8 +52,7 @@ TEST_F(LibppcTest, ConnectingAnewIsPartOfTheTimeOut) {
 }
 
 TEST_F(LibppcTest, TimesOut) {
-  const Result<UniqueFd> mute = OpenListenSocket(socket_, 0600);
-  ASSERT_TRUE(mute) << mute.error().message;
+  const UniqueFd mute = Value(OpenListenSocket(socket_, 0600));
   EXPECT_EQ(RunC("mute"), 0);
 }
 

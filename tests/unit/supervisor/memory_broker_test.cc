@@ -20,20 +20,14 @@ using Shares = std::vector<uint64_t>;
 
 Shares Divide(uint64_t total, std::vector<MemoryNeed> needs) { return FairShares(total, needs); }
 
-TEST(FairSharesTest, SmallNeedsAreMetAndTheRestIsEqual) {
+TEST(FairSharesTest, SmallNeedsAreMetTheRestIsEqualAndWhatNobodyNeedsIsDealtOut) {
   EXPECT_EQ(Divide(100, {{10, 100}, {70, 100}, {80, 100}}), (Shares{10, 45, 45}));
   EXPECT_EQ(Divide(90, {{50, 90}, {50, 90}, {50, 90}}), (Shares{30, 30, 30}));
   EXPECT_EQ(Divide(100, {}), Shares{});
-}
-
-TEST(FairSharesTest, WhatNobodyNeedsIsDealtOut) {
   EXPECT_EQ(Divide(100, {{10, 100}, {30, 100}}), (Shares{40, 60}));
   EXPECT_EQ(Divide(100, {{10, 20}, {30, 100}}), (Shares{20, 80}));
   EXPECT_EQ(Divide(100, {{10, 20}, {30, 40}}), (Shares{20, 40}));
-}
-
-TEST(FairSharesTest, NobodyGetsMoreThanItCouldTake) {
-  EXPECT_EQ(Divide(100, {{90, 20}, {90, 100}}), (Shares{20, 80}));
+  EXPECT_EQ(Divide(100, {{90, 20}, {90, 100}}), (Shares{20, 80})) << "no more than it could take";
 }
 
 TEST(FairSharesTest, TheSumHoldsWhateverIsSaid) {

@@ -11,6 +11,8 @@
 #include <fstream>
 
 #include "daemon/wire/service_id.h"
+#include "tests/unit/child.h"
+#include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/model_service.h"
@@ -26,8 +28,6 @@ using Words = std::vector<std::string>;
 class ModelFindTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/ppc-find-XXXXXX";
-    dir_ = fs::canonical(mkdtemp(name));
     Put("llama/model.safetensors");
     Put("llama/config.json");
     Put("gguf/a.gguf");
@@ -35,19 +35,16 @@ class ModelFindTest : public ::testing::Test {
     Put("text/notes.txt");
     PutInHub("acme--tiny", "abc123", "main");
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   void Put(const std::string& file, const std::string& text = "x") {
-    fs::create_directories(fs::path(dir_ + "/" + file).parent_path());
-    std::ofstream(dir_ + "/" + file) << text;
+    tree_.Write("/" + file, text);
   }
   void PutInHub(const std::string& name, const std::string& commit, const std::string& branch) {
     const std::string repository = "hub/models--" + name;
     Put(repository + "/blobs/0f" + commit);
     Put(repository + "/refs/" + branch, commit + "\n");
-    fs::create_directories(dir_ + "/" + repository + "/snapshots/" + commit);
-    fs::create_symlink("../../blobs/0f" + commit,
-                       dir_ + "/" + repository + "/snapshots/" + commit + "/model.safetensors");
+    tree_.Link("/" + repository + "/snapshots/" + commit + "/model.safetensors",
+               "../../blobs/0f" + commit);
   }
   // Relative to the test's directory; "" = none.
   std::string Find(Words words) {
@@ -59,7 +56,8 @@ class ModelFindTest : public ::testing::Test {
     return model ? model->directory.substr(dir_.size() + 1) : "";
   }
 
-  std::string dir_;
+  const TempTree tree_;
+  const std::string dir_ = fs::canonical(tree_.Root());
 };
 
 TEST_F(ModelFindTest, FindsFilesAndDirectoriesAmongTheWords) {
@@ -232,13 +230,11 @@ TEST_F(ModelFindTest, SeesWhatDescendantsHaveOpen) {
   const std::string script = "(exec 3<" + dir_ + "/big/w.safetensors 4>>" + dir_ +
                              "/big/out.safetensors 5<" + dir_ +
                              "/llama/model.safetensors; echo up; sleep 30) & wait";
-  const pid_t pid = fork();
-  if (pid == 0) {
+  const pid_t pid = StartChild([&] {
     setpgid(0, 0);
     dup2(ends[1], STDOUT_FILENO);
     execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
-    _exit(127);
-  }
+  });
   close(ends[1]);
   char byte = 0;
   ASSERT_EQ(read(ends[0], &byte, 1), 1);

@@ -8,13 +8,7 @@
 namespace ppc::control {
 namespace {
 
-class CtlOutputTest : public DaemonTest {
- protected:
-  void Start() {
-    StartDaemon();
-    ASSERT_TRUE(Register().value("ok", false));
-  }
-};
+class CtlOutputTest : public DaemonTest {};
 
 TEST_F(CtlOutputTest, WrongUsageIs2) {
   const std::vector<std::vector<std::string>> cases = {
@@ -49,9 +43,7 @@ TEST_F(CtlOutputTest, WrongUsageIs2) {
       {"residency"},
   };
   for (const auto& arguments : cases) {
-    const ProcessResult result = Ctl(arguments);
-    EXPECT_EQ(result.exit_status, 2) << arguments[0] << ": " << result.err;
-    ExpectOneLine(result);
+    ExpectFailure(Ctl(arguments), 2);
   }
 }
 
@@ -60,11 +52,9 @@ TEST_F(CtlOutputTest, HelpIsOnStdoutAndFine) {
   EXPECT_EQ(all.exit_status, 0);
   for (const char* verb : {"reg_policy", "rm_policy", "service start", "run", "service-id", "list",
                            "status", "template show", "residency"}) {
-    EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
+    EXPECT_TRUE(Has(all.out, verb)) << verb;
   }
-  const ProcessResult one = Ctl({"service", "start", "--help"});
-  EXPECT_EQ(one.exit_status, 0);
-  EXPECT_NE(one.out.find("--xpu LIST"), std::string::npos);
+  EXPECT_TRUE(Has(Out({"service", "start", "--help"}), "--xpu LIST"));
   EXPECT_EQ(Ctl({"--version"}).exit_status, 0);
   EXPECT_EQ(Ctl({}).exit_status, 2);
 }
@@ -73,13 +63,12 @@ TEST_F(CtlOutputTest, JsonMayComeFirst) {
   const ProcessResult usage = Ctl({"--json", "statuz"});
   EXPECT_EQ(usage.exit_status, 2);
   const Json told = Json::parse(usage.out, nullptr, false);
-  EXPECT_NE(told["error"].get<std::string>().find("did you mean 'status'"), std::string::npos)
-      << usage.out;
+  EXPECT_TRUE(Has(told["error"].get<std::string>(), "did you mean 'status'")) << usage.out;
   const Json xpus = Json::parse(Ctl({"-j", "xpus"}).out, nullptr, false);
   EXPECT_TRUE(xpus.contains("xpus")) << xpus;
   const ProcessResult id =
       Ctl({"--json", "service", "start", "/proc", "--id", "abcd", "--workers", "-3"});
-  EXPECT_NE(id.out.find("'-3'"), std::string::npos) << id.out;
+  EXPECT_TRUE(Has(id.out, "'-3'"));
   EXPECT_EQ(Ctl({"--json", "run", "/proc", "--", "/bin/echo", "--json"}).out, "--json\n");
 }
 
@@ -88,9 +77,7 @@ TEST_F(CtlOutputTest, WrongUsageOfRunIsNoStatusOfACommand) {
        {std::vector<std::string>{"run", "/proc", "--id", "abcd"},
         {"run", "--nonsense", "/proc", "--", "/bin/true"},
         {"run", "--workers", "x", "/proc", "--", "/bin/true"}}) {
-    const ProcessResult result = Ctl(arguments);
-    EXPECT_EQ(result.exit_status, 125) << result.err;
-    ExpectOneLine(result);
+    ExpectFailure(Ctl(arguments), 125);
   }
 }
 
@@ -104,8 +91,7 @@ TEST_F(CtlOutputTest, JsonIsOneObjectWhateverHappens) {
       {{"template", "diff", "--json", "none-such", "none-such"}, 2}};
   for (const auto& [arguments, status] : failing) {
     const ProcessResult result = Ctl(arguments);
-    EXPECT_EQ(result.exit_status, status) << arguments[0];
-    ExpectOneLine(result);
+    ExpectFailure(result, status);
     const Result<Json> json = ParseJsonObject(result.out, "output");
     ASSERT_TRUE(json) << arguments[0] << result.out;
     EXPECT_EQ((*json)["schema"], 1);
@@ -144,10 +130,9 @@ TEST_F(CtlOutputTest, RunWithJsonLeavesTheOutputToTheCommand) {
            "echo ran; " + std::string(PPC_TEST_BIN_DIR) + "/ppcctl list >/dev/null 2>&1; true"});
   EXPECT_EQ(result.exit_status, 0);
   EXPECT_EQ(result.out, "ran\n");
-  const Result<Json> message = ParseJsonObject(result.err, "message");
-  ASSERT_TRUE(message) << result.err;
-  EXPECT_EQ((*message)["schema"], 1);
-  EXPECT_NE(message->value("message", "").find("/no/such/runner"), std::string::npos);
+  const Json message = Value(ParseJsonObject(result.err, "message"));
+  EXPECT_EQ(message["schema"], 1);
+  EXPECT_TRUE(Has(message.value("message", ""), "/no/such/runner"));
 }
 
 TEST_F(CtlOutputTest, StatusIsInOrderAndSaysIfOneFailed) {
@@ -183,12 +168,10 @@ TEST_F(CtlOutputTest, StatusSaysWhatTheGuardWithholds) {
   for (const char* id : {"svc-one", "svc-two"})
     ASSERT_EQ(Ctl({"service", "start", "/proc", "--id", id}).exit_status, 0);
   const std::string text = Ctl({"status"}).out;
-  EXPECT_NE(text.find("\n    guard no_unmap: 33 MiB that were dropped\n  service svc-two"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("\n  auto-1  guard no_loads: x\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  guard small_window: y\n"), std::string::npos) << text;
-  EXPECT_EQ(text.find("guard open"), std::string::npos) << text;
+  EXPECT_TRUE(Has(text, "\n    guard no_unmap: 33 MiB that were dropped\n  service svc-two"));
+  EXPECT_TRUE(Has(text, "\n  auto-1  guard no_loads: x\n"));
+  EXPECT_TRUE(Has(text, "\n  guard small_window: y\n"));
+  EXPECT_FALSE(Has(text, "guard open"));
 }
 
 TEST_F(CtlOutputTest, AnAbsentDaemonIs3AndNamesTheSocket) {
@@ -198,19 +181,13 @@ TEST_F(CtlOutputTest, AnAbsentDaemonIs3AndNamesTheSocket) {
         {"reg_policy", "/proc", "alpha"},
         {"rm_policy", "/proc"},
         {"service", "start", "/proc", "--id", "abcd"}}) {
-    const ProcessResult result = Ctl(arguments);
-    EXPECT_EQ(result.exit_status, 3) << arguments[0];
-    ExpectOneLine(result);
-    EXPECT_NE(result.err.find(socket_), std::string::npos) << result.err;
+    ExpectFailure(Ctl(arguments), 3, socket_);
   }
 }
 
 TEST_F(CtlOutputTest, ADaemonThatRefusesIs1) {
   Start();
-  const ProcessResult busy = Ctl({"reg_policy", "/proc", "beta"});
-  EXPECT_EQ(busy.exit_status, 1);
-  ExpectOneLine(busy);
-  EXPECT_NE(busy.err.find("rm_policy"), std::string::npos);
+  ExpectFailure(Ctl({"reg_policy", "/proc", "beta"}), 1, "rm_policy");
   EXPECT_EQ(Ctl({"rm_policy", "/sys"}).exit_status, 1);
   EXPECT_EQ(Ctl({"status", "/no/such"}).exit_status, 1);
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/wire/listen_socket.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
 namespace ppc::control {
@@ -38,8 +39,8 @@ class RunTest : public DaemonTest {
     DaemonTest::TearDown();
   }
 
-  std::vector<std::string> With(std::vector<std::string> before,
-                                const std::vector<std::string>& more) {
+  static std::vector<std::string> With(std::vector<std::string> before,
+                                       const std::vector<std::string>& more) {
     before.insert(before.end(), more.begin(), more.end());
     return before;
   }
@@ -50,18 +51,9 @@ class RunTest : public DaemonTest {
   ProcessResult RunOnMount(const std::vector<std::string>& arguments) {
     Mount(7, model_.c_str());
     const std::string script = "mount --bind " + model_ + " " + model_ + " && exec \"$@\"";
-    const std::vector<std::string> argv = {"/usr/bin/unshare",
-                                           "--mount",
-                                           "/bin/sh",
-                                           "-c",
-                                           script,
-                                           "sh",
-                                           std::string(PPC_TEST_BIN_DIR) + "/ppcctl",
-                                           "run",
-                                           "--policy",
-                                           "alpha",
-                                           "--config",
-                                           config_};
+    const std::vector<std::string> argv = {
+        "/usr/bin/unshare", "--mount", "/bin/sh",  "-c",   script, "sh", kPpcctl, "run",
+        "--policy",         "alpha",   "--config", config_};
     return RunProcess(With(argv, arguments), environment_);
   }
   static bool CanMount() {
@@ -73,40 +65,30 @@ class RunTest : public DaemonTest {
   std::string config_;
 };
 
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 // For a command: until a private ppcd has started the service.  It serves ppcctl before.
 const std::string kUntilStarted = std::string(PPC_TEST_BIN_DIR) + "/ppcctl list >/dev/null";
 
 TEST_F(RunTest, StartsADaemonForTheCommandAlone) {
-  const ProcessResult result =
-      Run({"/proc", "--", "/bin/sh", "-c",
-           "echo $PPC_MOUNT; case $PPC_SOCKET in " + runtime_ + "/*) echo private;; esac; " +
-               "stat -c %a ${PPC_SOCKET%/*}; " + kUntilStarted + "; exit 7"});
-  EXPECT_EQ(result.exit_status, 7) << result.err;
-  EXPECT_EQ(result.out, "/proc\nprivate\n700\n");
-  EXPECT_EQ(result.err, "");
+  ExpectRan(Run({"/proc", "--", "/bin/sh", "-c",
+                 "echo $PPC_MOUNT; case $PPC_SOCKET in " + runtime_ + "/*) echo private;; esac; " +
+                     "stat -c %a ${PPC_SOCKET%/*}; " + kUntilStarted + "; exit 7"}),
+            7, "/proc\nprivate\n700\n", "");
   EXPECT_TRUE(WasTold("\"op\":\"stop\"")) << "the runner is drained";
   const std::string log = RunnerLog();
   EXPECT_LT(log.find("\"op\":\"init\""), log.find("service_start")) << log;
   EXPECT_LT(log.find("service_start"), log.find("service_stop"));
-  EXPECT_NE(log.find("service_stop"), std::string::npos);
-  EXPECT_EQ(log.find("service_ready"), std::string::npos);
+  EXPECT_TRUE(Has(log, "service_stop"));
+  EXPECT_FALSE(Has(log, "service_ready"));
   EXPECT_FALSE(fs::exists(socket_));
-  EXPECT_NE(log.find(dir_ + "/templates"), std::string::npos);
+  EXPECT_TRUE(Has(log, dir_ + "/templates"));
 }
 
 TEST_F(RunTest, TheCommandReachesThePrivateDaemon) {
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
   const ProcessResult result =
-      Run({"/proc", "--", "/bin/sh", "-c", ctl + " service ready && " + ctl + " list"});
+      Run({"/proc", "--", "/bin/sh", "-c", kPpcctl + " service ready && " + kPpcctl + " list"});
   EXPECT_EQ(result.exit_status, 0) << result.err;
-  EXPECT_NE(result.out.find("/proc  alpha  running"), std::string::npos) << result.out;
-  EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U);
+  EXPECT_TRUE(Has(result.out, "/proc  alpha  running"));
+  EXPECT_EQ(CountOf("service_ready", RunnerLog()), 1U);
 }
 
 // What policies may ask the kernel for is bounded, what the command may is not.
@@ -121,14 +103,14 @@ TEST_F(RunTest, TheFilterOfSystemCallsIsThePrivateDaemonsAlone) {
 
 // A script that says ready says so in starts without a service, too.
 TEST_F(RunTest, ScriptsGoOnWithoutAService) {
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  const std::vector<std::string> script = {
-      "--", "/bin/sh", "-ec",
-      ctl + " service phase weights; " + ctl + " service ready; " + ctl + " service ready --json"};
+  const std::vector<std::string> script = {"--", "/bin/sh", "-ec",
+                                           kPpcctl + " service phase weights; " + kPpcctl +
+                                               " service ready; " + kPpcctl +
+                                               " service ready --json"};
   const auto goes_on = [&](const ProcessResult& result) {
     EXPECT_EQ(result.exit_status, 0) << result.err;
-    EXPECT_NE(result.out.find("\"told\": false"), std::string::npos) << result.out;
-    EXPECT_EQ(result.err.find("which mount"), std::string::npos) << result.err;
+    EXPECT_TRUE(Has(result.out, "\"told\": false"));
+    EXPECT_FALSE(Has(result.err, "which mount"));
   };
   goes_on(Ctl(With({"run", "no/such/dir"}, script)));
   environment_.push_back("PPC=off");
@@ -138,10 +120,8 @@ TEST_F(RunTest, ScriptsGoOnWithoutAService) {
 TEST_F(RunTest, ThePrivateDaemonEndsWithAKilledPpcctl) {
   Run({"/proc", "--", "/bin/sh", "-c", kUntilStarted + "; kill -9 $PPID; sleep 0.1"});
   EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
-  EXPECT_NE(RunnerLog().find("\"op\":\"stop\""), std::string::npos) << "drained, not cut off";
-}
-
-TEST_F(RunTest, APrivateDaemonThatStillStartsEndsWithAKilledPpcctl) {
+  EXPECT_TRUE(Has(RunnerLog(), "\"op\":\"stop\"")) << "drained, not cut off";
+  // One that still starts ends with it, too.
   Run({"/proc", "--", "/bin/sh", "-c", "kill -9 $PPID"});
   EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
 }
@@ -149,37 +129,31 @@ TEST_F(RunTest, APrivateDaemonThatStillStartsEndsWithAKilledPpcctl) {
 // Loading the programs of an observer takes longer than many a command.
 TEST_F(RunTest, ACommandNeedNotWaitForItsService) {
   config_ = R"({"fake":{"init":"hang"}})";
-  const ProcessResult result =
-      Run({"/proc", "--", "/bin/sh", "-c", "echo $PPC_RUN $PPC_MOUNT; exit 7"});
-  EXPECT_EQ(result.exit_status, 7);
-  EXPECT_EQ(result.out, "beside /proc\n");
-  EXPECT_EQ(result.err, "");
+  ExpectRan(Run({"/proc", "--", "/bin/sh", "-c", "echo $PPC_RUN $PPC_MOUNT; exit 7"}), 7,
+            "beside /proc\n", "");
 }
 
 TEST_F(RunTest, ScriptsGoOnWhereTheServiceCannotBeHad) {
   config_ = R"({"fake":{"init":"refuse"}})";
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
   const ProcessResult result =
       Run({"/proc", "--", "/bin/sh", "-ec",
-           ctl + " service phase weights; " + ctl + " service ready; echo ran"});
+           kPpcctl + " service phase weights; " + kPpcctl + " service ready; echo ran"});
   EXPECT_EQ(result.exit_status, 0);
   EXPECT_EQ(result.out, "ran\n");
-  ExpectOneLine(result);
-  EXPECT_NE(result.err.find("chmod o-w"), std::string::npos) << result.err;
+  ExpectOneLine(result, "chmod o-w");
 }
 
 // As PID 1 of a container: its end ends all.
 TEST_F(RunTest, AsTheFirstProcessItWaitsForItsDaemon) {
   if (geteuid() != 0) GTEST_SKIP() << "needs the right to make a pid namespace";
   const ProcessResult result =
-      RunProcess({"/usr/bin/unshare", "--pid", "--fork", "--mount-proc",
-                  std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "run", "--policy", "alpha", "--config",
-                  config_, "/sys", "--", "/bin/sh", "-c", "exit 0"},
+      RunProcess({"/usr/bin/unshare", "--pid", "--fork", "--mount-proc", kPpcctl, "run", "--policy",
+                  "alpha", "--config", config_, "/sys", "--", "/bin/sh", "-c", "exit 0"},
                  environment_);
   if (result.err.find("unshare") != std::string::npos) GTEST_SKIP() << result.err;
   EXPECT_EQ(result.exit_status, 0) << result.err;
   EXPECT_TRUE(fs::is_empty(runtime_));
-  EXPECT_NE(RunnerLog().find("\"op\":\"stop\""), std::string::npos) << result.err;
+  EXPECT_TRUE(Has(RunnerLog(), "\"op\":\"stop\"")) << result.err;
 }
 
 TEST_F(RunTest, FailsOpenWithOneWarning) {
@@ -188,17 +162,15 @@ TEST_F(RunTest, FailsOpenWithOneWarning) {
       Run({"/proc", "--", "/bin/sh", "-c", "echo ran; " + kUntilStarted + " 2>&1; exit 3"});
   EXPECT_EQ(refused.exit_status, 3);
   EXPECT_EQ(refused.out, "ran\n");
-  ExpectOneLine(refused);
-  EXPECT_NE(refused.err.find("warning: "), std::string::npos);
-  EXPECT_NE(refused.err.find("chmod o-w"), std::string::npos) << refused.err;
+  ExpectOneLine(refused, "warning: ");
+  EXPECT_TRUE(Has(refused.err, "chmod o-w"));
   const ProcessResult missing = Run({"no/such/dir", "--", "/bin/echo", "ran"});
   EXPECT_EQ(missing.out, "ran\n");
   ExpectOneLine(missing);
   const ProcessResult unknown = Ctl({"run", "--policy", "gamma", "/proc", "--", "/bin/sh", "-c",
                                      "echo ran; " + kUntilStarted + " 2>&1"});
   EXPECT_EQ(unknown.out, "ran\n");
-  ExpectOneLine(unknown);
-  EXPECT_NE(unknown.err.find("gamma"), std::string::npos) << unknown.err;
+  ExpectOneLine(unknown, "gamma");
   environment_.push_back("XDG_RUNTIME_DIR=/nonexistent");
   environment_.push_back("PPC_TEMPLATE_DIR=/proc/none");
   const ProcessResult nowhere = Run({"/proc", "--", "/bin/echo", "ran"});
@@ -207,8 +179,7 @@ TEST_F(RunTest, FailsOpenWithOneWarning) {
 }
 
 TEST_F(RunTest, WarnsOnceWhenTheDaemonGoesAway) {
-  StartDaemon();
-  ASSERT_TRUE(Register()["ok"]);
+  Start();
   const ProcessResult result =
       Run({"/proc", "--", "/bin/sh", "-c",
            "kill -9 " + std::to_string(daemon_) + "; sleep 0.2; echo ran"});
@@ -220,13 +191,11 @@ TEST_F(RunTest, WarnsOnceWhenTheDaemonGoesAway) {
 TEST_F(RunTest, RequiredDoesNotRun) {
   config_ = R"({"fake":{"init":"crash"}})";
   const ProcessResult result = Run({"--required", "/proc", "--", "/bin/echo", "ran"});
-  EXPECT_EQ(result.exit_status, 125);
   EXPECT_EQ(result.out, "");
-  ExpectOneLine(result);
+  ExpectFailure(result, 125);
   const ProcessResult nothing = Run({"--required", "--", "/bin/echo", "ran"});
-  EXPECT_EQ(nothing.exit_status, 125);
   EXPECT_EQ(nothing.out, "");
-  ExpectOneLine(nothing);
+  ExpectFailure(nothing, 125);
 }
 
 TEST_F(RunTest, RegistersWithADaemonThatRunsAndLeavesIt) {
@@ -239,43 +208,36 @@ TEST_F(RunTest, RegistersWithADaemonThatRunsAndLeavesIt) {
                                   "ppcctl rm_policy /proc\n");
     EXPECT_EQ(result.out, socket_ + "\n");
   }
-  EXPECT_EQ(Count(RunnerLog(), "\"op\":\"init\""), 1U);
+  EXPECT_EQ(CountOf("\"op\":\"init\"", RunnerLog()), 1U);
   EXPECT_EQ(StateOf(), "running");
   EXPECT_TRUE(StatusOf()["services"].empty());
   // Whatever policy it has does, unless one is asked for.
   EXPECT_EQ(Ctl({"run", "/proc", "--", "/bin/true"}).err, "");
   const ProcessResult busy = Ctl({"run", "--policy", "beta", "/proc", "--", "/bin/echo", "ran"});
   EXPECT_EQ(busy.out, "ran\n");
-  ExpectOneLine(busy);
-  EXPECT_NE(busy.err.find("rm_policy"), std::string::npos) << busy.err;
+  ExpectOneLine(busy, "rm_policy");
 }
 
 TEST_F(RunTest, TwoAtATimeAreReplicas) {
-  StartDaemon();
-  ASSERT_TRUE(Register()["ok"]);
+  Start();
   const std::string inner = dir_ + "/inner";
   std::ofstream(inner) << "\"$@\" run --id svc-one /proc -- /bin/sh -c 'echo $PPC_SERVICE_ID'";
-  const std::string ppcctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
   const ProcessResult result = Ctl({"run", "--id", "svc-one", "/proc", "--", "/bin/sh", "-c",
-                                    "echo $PPC_SERVICE_ID; exec /bin/sh " + inner + " " + ppcctl});
+                                    "echo $PPC_SERVICE_ID; exec /bin/sh " + inner + " " + kPpcctl});
   EXPECT_EQ(result.exit_status, 0) << result.err;
   EXPECT_EQ(result.out, "svc-one\nsvc-one.2\n");
-  ExpectOneLine(result);
-  EXPECT_NE(result.err.find("its replica svc-one.2"), std::string::npos) << result.err;
+  ExpectOneLine(result, "its replica svc-one.2");
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
 }
 
 TEST_F(RunTest, FindsTheModelAmongTheWords) {
   if (!CanMount()) GTEST_SKIP() << "needs the right to mount";
-  const ProcessResult result =
-      RunOnMount({"--", "/bin/sh", "-c", "echo $PPC_MOUNT; " + kUntilStarted,
-                  "--tensor-parallel-size", "4", model_});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
-  EXPECT_EQ(result.err, "");
-  EXPECT_EQ(result.out, model_ + "\n");
+  ExpectRan(RunOnMount({"--", "/bin/sh", "-c", "echo $PPC_MOUNT; " + kUntilStarted,
+                        "--tensor-parallel-size", "4", model_}),
+            0, model_ + "\n", "");
   const std::string log = RunnerLog();
-  EXPECT_NE(log.find("\"tp\":4"), std::string::npos) << log;
-  EXPECT_NE(log.find("\"model\":\"" + model_ + "\""), std::string::npos) << log;
+  EXPECT_TRUE(Has(log, "\"tp\":4"));
+  EXPECT_TRUE(Has(log, "\"model\":\"" + model_ + "\""));
   const ProcessResult file =
       RunOnMount({model_ + "/a.safetensors", "--", "/bin/sh", "-c", "echo $PPC_MOUNT"});
   EXPECT_EQ(file.out, model_ + "\n") << file.err;
@@ -291,34 +253,25 @@ TEST_F(RunTest, LearnsWhatTheCommandOpens) {
   const ProcessResult first = Run(command);
   EXPECT_EQ(first.exit_status, 0);
   EXPECT_EQ(first.out, "<>\n");
-  ExpectOneLine(first);
-  EXPECT_NE(first.err.find(model_ + " (20.0 MiB); its next start is accelerated"),
-            std::string::npos)
-      << first.err;
+  ExpectOneLine(first, model_ + " (20.0 MiB); its next start is accelerated");
   if (!CanMount()) GTEST_SKIP() << "needs the right to mount";
-  const ProcessResult second = RunOnMount(command);
-  EXPECT_EQ(second.exit_status, 0);
-  EXPECT_EQ(second.out, "<" + model_ + ">\n");
-  EXPECT_EQ(second.err, "");
-  EXPECT_NE(RunnerLog().find("service_start"), std::string::npos);
+  ExpectRan(RunOnMount(command), 0, "<" + model_ + ">\n", "");
+  EXPECT_TRUE(Has(RunnerLog(), "service_start"));
 }
 
 TEST_F(RunTest, SaysThatItFoundNoModel) {
   const ProcessResult result = Run({"--", "/bin/sh", "-c", "echo ran; exit 9"});
   EXPECT_EQ(result.exit_status, 9);
   EXPECT_EQ(result.out, "ran\n");
-  ExpectOneLine(result);
-  EXPECT_NE(result.err.find("ppcctl run DIR -- CMD"), std::string::npos) << result.err;
+  ExpectOneLine(result, "ppcctl run DIR -- CMD");
 }
 
 TEST_F(RunTest, ReadinessBySdNotifyCountsAndIsPassedOn) {
   if (std::system("python3 -c 'import socket' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const UniqueFd upstream(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
   const std::string path = dir_ + "/notify";
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  ASSERT_EQ(bind(upstream.Get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const sockaddr_un address = *SocketAddress(path);
+  ASSERT_EQ(bind(upstream.Get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   environment_.push_back("NOTIFY_SOCKET=" + path);
   const std::string script =
       "import os, socket\n"
@@ -328,7 +281,7 @@ TEST_F(RunTest, ReadinessBySdNotifyCountsAndIsPassedOn) {
       "raise SystemExit(5)\n";
   const ProcessResult result = Run({"/proc", "--", "/usr/bin/env", "python3", "-c", script});
   EXPECT_EQ(result.exit_status, 5) << result.err;
-  EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U) << RunnerLog();
+  EXPECT_EQ(CountOf("service_ready", RunnerLog()), 1U) << RunnerLog();
   char text[128];
   const ssize_t got = recv(upstream.Get(), text, sizeof(text), 0);
   ASSERT_GT(got, 0);
@@ -347,14 +300,14 @@ TEST_F(RunTest, WorksForAnOrdinaryUser) {
                 [](const std::string& entry) { return entry.starts_with("PPC_TEMPLATE_DIR="); });
   environment_.push_back("HOME=" + home);
   const ProcessResult result =
-      RunProcess({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-                  std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "run", "--policy", "alpha", "--config",
-                  config_, "/proc", "--", "/bin/sh", "-c", "echo $PPC_MOUNT; " + kUntilStarted},
+      RunProcess({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", kPpcctl,
+                  "run", "--policy", "alpha", "--config", config_, "/proc", "--", "/bin/sh", "-c",
+                  "echo $PPC_MOUNT; " + kUntilStarted},
                  environment_);
   if (result.exit_status == 127 || result.exit_status == 126) GTEST_SKIP() << result.err;
   EXPECT_EQ(result.out, "/proc\n");
   EXPECT_EQ(result.err, "");
-  EXPECT_NE(RunnerLog().find(home + "/.local/state/ppc/templates"), std::string::npos);
+  EXPECT_TRUE(Has(RunnerLog(), home + "/.local/state/ppc/templates"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class ServiceVerbsTest : public DaemonTest {
   void ExpectUsage(const std::vector<std::string>& words, const std::string& part) {
     const ProcessResult result = Ctl(words);
     EXPECT_EQ(result.exit_status, 2) << words.back();
-    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+    EXPECT_TRUE(Has(result.err, part));
   }
   std::string Env(std::vector<std::string> words) {
     words.insert(words.begin(), {"service", "env"});
@@ -33,7 +33,6 @@ class ServiceVerbsTest : public DaemonTest {
     EXPECT_EQ(result.exit_status, 0) << result.err;
     return result.out;
   }
-  const std::string ctl_ = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
   Json log_;
   std::string config_;
 };
@@ -43,14 +42,13 @@ TEST_F(ServiceVerbsTest, PhasesReachThePolicy) {
   ASSERT_TRUE(Register(log_)["ok"]);
   ASSERT_EQ(Ctl({"service", "start", "--id", "svc1", kMount}).exit_status, 0);
   for (const char* phase : {"init", "weights", "compile", "graphs"}) {
-    const ProcessResult told = Ctl({"service", "phase", "svc1", phase, kMount});
-    EXPECT_EQ(told.exit_status, 0) << told.err;
-    EXPECT_NE(RunnerLog().find("\"phase\":\"" + std::string(phase) + "\""), std::string::npos);
+    Out({"service", "phase", "svc1", phase, kMount});
+    EXPECT_TRUE(Has(RunnerLog(), "\"phase\":\"" + std::string(phase) + "\""));
   }
   EXPECT_EQ(Ctl({"service", "phase", "weights", kMount, "--id", "svc1"}).exit_status, 0);
-  EXPECT_EQ(RunnerLog().find("service_ready"), std::string::npos);
+  EXPECT_FALSE(Has(RunnerLog(), "service_ready"));
   EXPECT_EQ(Ctl({"service", "phase", "svc1", "ready", kMount}).exit_status, 0);
-  EXPECT_NE(RunnerLog().find("service_ready"), std::string::npos);
+  EXPECT_TRUE(Has(RunnerLog(), "service_ready"));
   EXPECT_EQ(StatusOf()["services"][0]["state"], "ready");
   EXPECT_EQ(Ctl({"service", "phase", "svc2", "init", kMount}).exit_status, 1);
   ExpectUsage({"service", "phase"}, "[ID] PHASE [MNT]");
@@ -59,10 +57,8 @@ TEST_F(ServiceVerbsTest, PhasesReachThePolicy) {
 }
 
 TEST_F(ServiceVerbsTest, ACommandTellsOfItsPhasesWithoutWords) {
-  const ProcessResult result =
-      Ctl({"run", "--policy", "alpha", "--config", config_, "/proc", "--", "/bin/sh", "-c",
-           ctl_ + " service phase init && " + ctl_ + " service phase compile"});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
+  Out({"run", "--policy", "alpha", "--config", config_, "/proc", "--", "/bin/sh", "-c",
+       kPpcctl + " service phase init && " + kPpcctl + " service phase compile"});
   const std::string log = RunnerLog();
   EXPECT_LT(log.find("\"init\"", log.find("service_phase")), log.find("\"compile\"")) << log;
 }
@@ -74,16 +70,15 @@ TEST_F(ServiceVerbsTest, ValuesAreKeptAndPrintedForAShell) {
   EXPECT_EQ(Env({"svc1", "C=3"}), "");
   const std::string lines = Env({"svc1"});
   EXPECT_TRUE(lines.starts_with("export A=1\nexport B=")) << lines;
-  const ProcessResult shell =
-      RunProcess({"/bin/sh", "-c", "eval \"$(" + ctl_ + " service env svc1)\"; echo \"$A $B $C\""},
-                 environment_);
+  const ProcessResult shell = RunProcess(
+      {"/bin/sh", "-c", "eval \"$(" + kPpcctl + " service env svc1)\"; echo \"$A $B $C\""},
+      environment_);
   EXPECT_EQ(shell.out, "1 it's $HOME 3\n");
   EXPECT_EQ(Env({"svc2"}), "");
   EXPECT_EQ(Env({"svc1", "B=", "C="}), "");
   EXPECT_EQ(Env({"--id", "svc1"}), "export A=1\n");
-  const Result<Json> json = ParseJsonObject(Env({"svc1", "--json"}), "values");
-  ASSERT_TRUE(json);
-  EXPECT_EQ((*json)["values"], (Json{{"A", "1"}}));
+  const Json json = Value(ParseJsonObject(Env({"svc1", "--json"}), "values"));
+  EXPECT_EQ(json["values"], (Json{{"A", "1"}}));
   ExpectUsage({"service", "env", "svc1", "LD_PRELOAD=/x.so"}, "LD_PRELOAD");
   ExpectUsage({"service", "env", "svc1", "A"}, "NAME=VALUE");
   ExpectUsage({"service", "env"}, "which service?");
@@ -102,7 +97,7 @@ TEST_F(ServiceVerbsTest, RunSetsWhatAnEarlierStartHasKept) {
   // From within, no ID is needed.
   const ProcessResult first =
       run({"--env-from-service"},
-          "echo \"<$KV_CACHE_BYTES>\"; " + ctl_ + " service env KV_CACHE_BYTES=123 MINE=kept");
+          "echo \"<$KV_CACHE_BYTES>\"; " + kPpcctl + " service env KV_CACHE_BYTES=123 MINE=kept");
   EXPECT_EQ(first.out, "<>\n") << first.err;
   EXPECT_EQ(first.err, "");
   environment_.push_back("MINE=own");
@@ -114,32 +109,21 @@ TEST_F(ServiceVerbsTest, RunSetsWhatAnEarlierStartHasKept) {
   const ProcessResult third = run({"--env-from-service"}, "echo \"<$KV_CACHE_BYTES>\"");
   EXPECT_EQ(third.exit_status, 0);
   EXPECT_EQ(third.out, "<>\n");
-  EXPECT_NE(third.err.find("warning: --env-from-service: "), std::string::npos) << third.err;
+  EXPECT_TRUE(Has(third.err, "warning: --env-from-service: "));
 }
 
 TEST_F(ServiceVerbsTest, RunStartsTheServiceOnOtherDirectoriesToo) {
   const ProcessResult result =
       Ctl({"run", "--policy", "alpha", "--config", config_, "--also", "/sys", "--also",
            "/proc/self/fd/..", "--also", dir_ + "/missing", "/proc", "--", "/bin/sh", "-c",
-           "echo $PPC_MOUNT; " + ctl_ + " list; " + ctl_ + " service ready"});
+           "echo $PPC_MOUNT; " + kPpcctl + " list; " + kPpcctl + " service ready"});
   EXPECT_EQ(result.exit_status, 0) << result.err;
   EXPECT_TRUE(result.out.starts_with("/proc\n")) << result.out;
-  EXPECT_NE(result.out.find("/sys"), std::string::npos) << result.out;
-  EXPECT_NE(result.err.find("missing is read natively"), std::string::npos) << result.err;
+  EXPECT_TRUE(Has(result.out, "/sys"));
+  EXPECT_TRUE(Has(result.err, "missing is read natively"));
   const std::string log = RunnerLog();
-  size_t starts = 0, readies = 0, stops = 0;
-  for (size_t at = log.find("service_start"); at != std::string::npos;
-       at = log.find("service_start", at + 1))
-    ++starts;
-  for (size_t at = log.find("service_ready"); at != std::string::npos;
-       at = log.find("service_ready", at + 1))
-    ++readies;
-  for (size_t at = log.find("service_stop"); at != std::string::npos;
-       at = log.find("service_stop", at + 1))
-    ++stops;
-  EXPECT_EQ(starts, 2U) << log;
-  EXPECT_EQ(readies, 2U) << log;
-  EXPECT_EQ(stops, 2U) << log;
+  for (const char* op : {"service_start", "service_ready", "service_stop"})
+    EXPECT_EQ(CountOf(op, log), 2U) << op << "\n" << log;
 }
 
 }  // namespace

@@ -24,10 +24,7 @@ class CtlTemplateTest : public DaemonTest {
 
 TEST_F(CtlTemplateTest, ADamagedTemplateIsOneClearError) {
   std::ofstream(dir_ + "/bad.ppct") << "PPCT but not really";
-  const ProcessResult result = Ctl({"template", "show", dir_ + "/bad.ppct"});
-  EXPECT_EQ(result.exit_status, 1);
-  ExpectOneLine(result);
-  EXPECT_NE(result.err.find("bad.ppct"), std::string::npos);
+  ExpectFailure(Ctl({"template", "show", dir_ + "/bad.ppct"}), 1, "bad.ppct");
   const ProcessResult missing = Ctl({"template", "dump", "0123456789abcdef0123456789abcdef"});
   EXPECT_EQ(missing.exit_status, 1);
   EXPECT_EQ(Ctl({"template", "list"}).exit_status, 0) << "an empty store is fine";
@@ -47,22 +44,19 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   const Json answer = *ParseJson(made.out, "synth");
   EXPECT_EQ(answer["template"]["groups"].size(), 3u);
   const std::string shown = ctl({"template", "show", "made-up-1"}).out;
-  EXPECT_NE(shown.find("service made-up-1  generation "), std::string::npos) << shown;
-  EXPECT_NE(shown.find("  model/model.safetensors  safetensors  64.1 KiB"), std::string::npos)
-      << shown;
-  EXPECT_NE(shown.find("  WORKER   NODE  SEQUENCE"), std::string::npos) << shown;
+  EXPECT_TRUE(Has(shown, "service made-up-1  generation "));
+  EXPECT_TRUE(Has(shown, "  model/model.safetensors  safetensors  64.1 KiB"));
+  EXPECT_TRUE(Has(shown, "  WORKER   NODE  SEQUENCE"));
   const ProcessResult json_too = ctl({"template", "show", "made-up-1", "--json"});
   EXPECT_EQ((*ParseJson(json_too.out, "show"))["groups"].size(), 3u);
   EXPECT_EQ(answer["template"]["files"][1]["path"], "model/model.safetensors");
-  EXPECT_NE(ctl({"template", "list"}).out.find("made-up-1  synthetic"), std::string::npos);
+  EXPECT_TRUE(Has(ctl({"template", "list"}).out, "made-up-1  synthetic"));
   EXPECT_EQ(ctl({"template", "verify", "made-up-1", "--root", dir_ + "/base"}).exit_status, 0);
 
   EXPECT_EQ(ctl({"template", "rerecord", "made-up-1"}).exit_status, 0);
-  EXPECT_NE(ctl({"template", "list"}).out.find("to be recorded anew"), std::string::npos);
-  EXPECT_NE(ctl({"template", "show", "made-up-1"}).out.find("rerecord"), std::string::npos);
-  const ProcessResult unknown = ctl({"template", "rerecord", "made-up-9"});
-  EXPECT_EQ(unknown.exit_status, 1);
-  ExpectOneLine(unknown);
+  EXPECT_TRUE(Has(ctl({"template", "list"}).out, "to be recorded anew"));
+  EXPECT_TRUE(Has(ctl({"template", "show", "made-up-1"}).out, "rerecord"));
+  ExpectFailure(ctl({"template", "rerecord", "made-up-9"}), 1);
   EXPECT_EQ(ctl({"template", "rerecord", "not an id"}).exit_status, 2);
 
   ASSERT_EQ(
@@ -71,21 +65,18 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   EXPECT_EQ(ctl({"template", "diff", "made-up-1", "made-up-1"}).exit_status, 0);
   const ProcessResult diff = ctl({"template", "diff", "made-up-1", "made-up-2"});
   EXPECT_EQ(diff.exit_status, 1);
-  EXPECT_NE(diff.out.find("group 1"), std::string::npos) << diff.out;
-  const ProcessResult merge =
-      ctl({"template", "merge", store + "/ma/made-up-1.ppct", store + "/ma/made-up-2.ppct"});
-  EXPECT_EQ(merge.exit_status, 1);
-  EXPECT_NE(merge.err.find("two services"), std::string::npos) << merge.err;
+  EXPECT_TRUE(Has(diff.out, "group 1"));
+  ExpectFailure(
+      ctl({"template", "merge", store + "/ma/made-up-1.ppct", store + "/ma/made-up-2.ppct"}), 1,
+      "two services");
   EXPECT_EQ(ctl({"template", "merge", store + "/ma/made-up-1.ppct"}).exit_status, 0);
 
   std::ofstream(model + "/model.safetensors", std::ios::app) << "y";
   const ProcessResult changed = ctl({"template", "verify", "made-up-1", "--root", dir_ + "/base"});
   EXPECT_EQ(changed.exit_status, 1);
-  EXPECT_NE(changed.out.find("model/model.safetensors: has 65"), std::string::npos) << changed.out;
+  EXPECT_TRUE(Has(changed.out, "model/model.safetensors: has 65"));
   EXPECT_EQ(ctl({"template", "rm", "made-up-1"}).exit_status, 0);
-  const ProcessResult again = ctl({"template", "rm", "made-up-1"});
-  EXPECT_EQ(again.exit_status, 1);
-  EXPECT_NE(again.err.find("made-up-1.ppct: no such template"), std::string::npos) << again.err;
+  ExpectFailure(ctl({"template", "rm", "made-up-1"}), 1, "made-up-1.ppct: no such template");
   EXPECT_EQ(ctl({"template", "rm", "../x"}).exit_status, 2);
 }
 
@@ -102,9 +93,7 @@ TEST_F(CtlTemplateTest, WhatATemplateNamesIsWarmed) {
   const uint64_t read = (*ParseJson(warmed.out, "warm"))["read"];
   EXPECT_GE(read, 65536U);
   EXPECT_LT(read, 1U << 20);
-  const ProcessResult unknown = Ctl({"warm", "--id", "made-up-9", base});
-  EXPECT_EQ(unknown.exit_status, 1);
-  ExpectOneLine(unknown);
+  ExpectFailure(Ctl({"warm", "--id", "made-up-9", base}), 1);
 }
 
 TEST_F(CtlTemplateTest, SynthSaysWhatIsWrong) {
@@ -125,10 +114,7 @@ TEST_F(CtlTemplateTest, SynthSaysWhatIsWrong) {
                         Case{{dir_ + "/no", "--root", dir_}, 1, "No such file"}}) {
     std::vector<std::string> words{"template", "synth"};
     words.insert(words.end(), c.words.begin(), c.words.end());
-    const ProcessResult result = Ctl(words);
-    EXPECT_EQ(result.exit_status, c.status) << result.err;
-    EXPECT_NE(result.err.find(c.wanted), std::string::npos) << result.err;
-    ExpectOneLine(result);
+    ExpectFailure(Ctl(words), c.status, c.wanted);
   }
 }
 

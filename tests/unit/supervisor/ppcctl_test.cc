@@ -8,24 +8,14 @@
 
 #include <fstream>
 
+#include "tests/unit/child.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 #include "tools/ppcctl/run.h"
 
 namespace ppc::control {
 namespace {
 
-class CtlTest : public DaemonTest {
- protected:
-  void Start(const Json& fake = Json::object()) {
-    StartDaemon();
-    const Json with_log = [&] {
-      Json merged = fake;
-      merged["log"] = dir_ + "/runner.log";
-      return merged;
-    }();
-    ASSERT_TRUE(Register(with_log).value("ok", false));
-  }
-};
+class CtlTest : public DaemonTest {};
 
 const Json kExplained = {
     {"pid", 42},
@@ -52,22 +42,18 @@ TEST_F(CtlTest, ExplainPidShowsEveryProviderAndTheWinner) {
   EXPECT_EQ(shown.exit_status, 0) << shown.err;
   for (const char* part : {"worker 1", "XPU 3", "0000:3b:00.0", "node 1", "RANK=1",
                            "several accelerators are open", "* RANK"}) {
-    EXPECT_NE(shown.out.find(part), std::string::npos) << part << "\n" << shown.out;
+    EXPECT_TRUE(Has(shown.out, part)) << part << "\n" << shown.out;
   }
   EXPECT_TRUE(WasTold("\"op\":\"explain_pid\""));
   EXPECT_TRUE(WasTold("\"pid\":" + pid));
   const ProcessResult json = Ctl({"explain-pid", pid, "/proc", "--json"});
   EXPECT_EQ(Json::parse(json.out)["mounts"][0]["source"], "RANK");
-  const ProcessResult elsewhere = Ctl({"explain-pid", pid, "/nowhere"});
-  EXPECT_EQ(elsewhere.exit_status, 1);
-  ExpectOneLine(elsewhere);
+  ExpectFailure(Ctl({"explain-pid", pid, "/nowhere"}), 1);
 }
 
 TEST_F(CtlTest, ExplainPidWithoutAPolicyIsAnError) {
   StartDaemon();
-  const ProcessResult none = Ctl({"explain-pid", "1"});
-  EXPECT_EQ(none.exit_status, 1);
-  ExpectOneLine(none);
+  ExpectFailure(Ctl({"explain-pid", "1"}), 1);
 }
 
 TEST_F(CtlTest, RegistersListsShowsRemoves) {
@@ -75,14 +61,12 @@ TEST_F(CtlTest, RegistersListsShowsRemoves) {
   std::ofstream(dir_ + "/config.json") << R"({"distance":"16M"})";
   EXPECT_EQ(Ctl({"reg_policy", "/proc", "alpha", "@" + dir_ + "/config.json"}).exit_status, 0);
   EXPECT_EQ(StatusOf()["config"]["distance"], "16M");
-  const ProcessResult again = Ctl({"reg_policy", "/proc", "alpha", R"({"distance":"16M"})"});
-  EXPECT_EQ(again.exit_status, 0);
-  EXPECT_NE(again.out.find("already"), std::string::npos);
-  EXPECT_NE(Ctl({"list"}).out.find("/proc  alpha  running"), std::string::npos);
+  EXPECT_TRUE(Has(Out({"reg_policy", "/proc", "alpha", R"({"distance":"16M"})"}), "already"));
+  EXPECT_TRUE(Has(Ctl({"list"}).out, "/proc  alpha  running"));
   const Json listed = *ParseJson(Ctl({"list", "--json"}).out, "list");
   EXPECT_EQ(listed["mounts"][0]["policy"], "alpha");
   const ProcessResult status = Ctl({"status"});
-  EXPECT_NE(status.out.find("events.read"), std::string::npos) << status.out;
+  EXPECT_TRUE(Has(status.out, "events.read"));
   const Json as_json = *ParseJson(Ctl({"status", "-j", "/proc"}).out, "status");
   EXPECT_EQ(as_json["mounts"][0]["state"], "running");
   EXPECT_EQ(Ctl({"rm_policy", "/proc"}).exit_status, 0);
@@ -92,8 +76,7 @@ TEST_F(CtlTest, RegistersListsShowsRemoves) {
 TEST_F(CtlTest, AMountMayBeNamedThroughALink) {
   StartDaemon();
   ASSERT_EQ(symlink("/proc", (dir_ + "/link").c_str()), 0);
-  const ProcessResult result = Ctl({"reg_policy", dir_ + "/link", "alpha"});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
+  Out({"reg_policy", dir_ + "/link", "alpha"});
   EXPECT_EQ(StateOf(), "running");
 }
 
@@ -116,8 +99,7 @@ TEST_F(CtlTest, ServicesStartReadyStop) {
 TEST_F(CtlTest, ServiceIdTellsNumbersFromText) {
   const ProcessResult typed = Ctl({"service-id", "--verbose", "--param", "a=4", "--param", "b=0.10",
                                    "--param", "c=true", "--param", "d=007", "--param", "e=x=y"});
-  EXPECT_NE(typed.out.find(R"({"a":4,"b":"0.10","c":true,"d":"007","e":"x=y"})"), std::string::npos)
-      << typed.out;
+  EXPECT_TRUE(Has(typed.out, R"({"a":4,"b":"0.10","c":true,"d":"007","e":"x=y"})"));
   EXPECT_EQ(Ctl({"service-id", "--params", R"({"model":"m"})"}).out,
             Ctl({"service-id", "--param", "model=m", "--param", "port=1"}).out);
 }
@@ -127,8 +109,7 @@ TEST_F(CtlTest, RunPassesTheExitStatusOn) {
   EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", "exit 7"}).exit_status,
             7);
   EXPECT_TRUE(WasTold("service_stop"));
-  EXPECT_EQ(RunnerLog().find("service_ready"), std::string::npos)
-      << "a command that failed has not become ready";
+  EXPECT_FALSE(Has(RunnerLog(), "service_ready")) << "a command that failed has not become ready";
   EXPECT_EQ(
       Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", "kill -9 $$"}).exit_status,
       128 + SIGKILL);
@@ -136,10 +117,9 @@ TEST_F(CtlTest, RunPassesTheExitStatusOn) {
 
 TEST_F(CtlTest, RunIsReadyWhenTheCommandEndsWell) {
   Start();
-  const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c",
-                                    "echo $PPC_MOUNT $PPC_SERVICE_ID"});
-  EXPECT_EQ(result.exit_status, 0);
-  EXPECT_EQ(result.out, "/proc svc-run\n");
+  EXPECT_EQ(Out({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c",
+                 "echo $PPC_MOUNT $PPC_SERVICE_ID"}),
+            "/proc svc-run\n");
   EXPECT_TRUE(WasTold("service_stop"));
   EXPECT_LT(RunnerLog().find("service_start"), RunnerLog().find("service_ready"));
   EXPECT_LT(RunnerLog().find("service_ready"), RunnerLog().find("service_stop"));
@@ -152,16 +132,15 @@ TEST_F(CtlTest, RunIsReadyWhenTheTextAppears) {
       "printf 'start-up com'; sleep 0.1; echo plete >&1; "
       "until grep -q service_ready " +
       dir_ + "/runner.log; do sleep 0.05; done";
-  const ProcessResult result = Ctl({"run", "--id", "svc-run", "--ready-on", "start-up complete",
-                                    "/proc", "--", "/bin/sh", "-c", script});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
-  EXPECT_EQ(result.out, "start-up complete\n");
+  EXPECT_EQ(Out({"run", "--id", "svc-run", "--ready-on", "start-up complete", "/proc", "--",
+                 "/bin/sh", "-c", script}),
+            "start-up complete\n");
 }
 
 TEST_F(CtlTest, RunSendsReadyOnce) {
   Start();
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", ctl, "service", "ready"}).exit_status, 0);
+  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", kPpcctl, "service", "ready"}).exit_status,
+            0);
   EXPECT_TRUE(WasTold("service_stop"));
   const std::string log = RunnerLog();
   EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << log;
@@ -206,27 +185,23 @@ TEST_F(CtlTest, RunDoesNotHoldTheExitStatusForLong) {
   // A command that fails is told of as such, and stopped where its policy does not wait for
   // another.
   Start({{"slow", {{"service_stop", 4000}, {"service_failed", 4000}}}});
-  const ProcessResult result =
-      Ctl({"run", "--id", "svc-run", "--timeout", "0.5", "/proc", "--", "/bin/sh", "-c", "exit 7"});
-  EXPECT_EQ(result.exit_status, 7);
-  EXPECT_NE(result.err.find("goes on without ppcctl"), std::string::npos) << result.err;
-  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+  ExpectFailure(
+      Ctl({"run", "--id", "svc-run", "--timeout", "0.5", "/proc", "--", "/bin/sh", "-c", "exit 7"}),
+      7, "goes on without ppcctl");
+  EXPECT_TRUE(WaitForNoServices());
 }
 
 TEST(RunChild, ReapsTheOrphansThatItAdopts) {
-  const pid_t pid = fork();
-  if (pid == 0) {
+  const auto runs = [] {
     prctl(PR_SET_CHILD_SUBREAPER, 1);  // as PID 1 is
     ctl::Child child;
     child.command = {"/bin/sh", "-c",
                      "(sleep 0.1 &); sleep 0.5; cat /proc/$PPID/task/*/children | wc -w | "
                      "grep -qx 1"};
     const Result<int> status = ctl::RunChild(child);
-    _exit(status ? *status : 99);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "a zombie besides the command";
+    return status ? *status : 99;
+  };
+  EXPECT_EQ(EndOf(StartChild(runs)), 0) << "a zombie besides the command";
 }
 
 TEST_F(CtlTest, RunRunsAlthoughThePolicyRefuses) {
@@ -234,14 +209,13 @@ TEST_F(CtlTest, RunRunsAlthoughThePolicyRefuses) {
   const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});
   EXPECT_EQ(result.exit_status, 0);
   EXPECT_EQ(result.out, "ran\n");
-  EXPECT_NE(result.err.find("template is stale"), std::string::npos);
+  EXPECT_TRUE(Has(result.err, "template is stale"));
 }
 
 TEST_F(CtlTest, RunTellsAMissingCommandFromABadOne) {
   Start();
-  const ProcessResult missing = Ctl({"run", "--id", "svc-run", "/proc", "--", "/no/such/cmd"});
-  EXPECT_EQ(missing.exit_status, 127);
-  EXPECT_NE(missing.err.find("/no/such/cmd"), std::string::npos);
+  ExpectFailure(Ctl({"run", "--id", "svc-run", "/proc", "--", "/no/such/cmd"}), 127,
+                "/no/such/cmd");
   EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/etc/passwd"}).exit_status, 126);
   EXPECT_TRUE(StatusOf()["services"].empty());
 }
@@ -249,10 +223,9 @@ TEST_F(CtlTest, RunTellsAMissingCommandFromABadOne) {
 TEST_F(CtlTest, RunInAPidNamespaceOfItsOwnIsTheServicesRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make a namespace";
   Start();
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  const std::string script = "echo $PPID; " + ctl + " status --json /proc";
+  const std::string script = "echo $PPID; " + kPpcctl + " status --json /proc";
   const ProcessResult result =
-      RunProcess({"/usr/bin/unshare", "--pid", "--fork", ctl, "run", "--id", "svc-run", "/proc",
+      RunProcess({"/usr/bin/unshare", "--pid", "--fork", kPpcctl, "run", "--id", "svc-run", "/proc",
                   "--", "/bin/sh", "-c", script},
                  environment_);
   if (result.err.find("unshare failed") != std::string::npos) GTEST_SKIP() << result.err;
@@ -266,15 +239,13 @@ TEST_F(CtlTest, RunThatIsKilledStopsItsService) {
   Start();
   const std::string script = "kill -9 $PPID; sleep 0.1";
   Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", script});
-  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+  EXPECT_TRUE(WaitForNoServices());
 }
 
 TEST_F(CtlTest, ResidencyOfAFreshFile) {
   const std::string file = dir_ + "/data";
   std::ofstream(file) << std::string(1 << 20, 'x');
-  const ProcessResult result = Ctl({"residency", file});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
-  EXPECT_NE(result.out.find("100.0%"), std::string::npos) << result.out;
+  EXPECT_TRUE(Has(Out({"residency", file}), "100.0%"));
   const Json as_json = *ParseJson(Ctl({"residency", "--json", dir_}).out, "residency");
   EXPECT_GE(as_json["resident"], 1 << 20);
   EXPECT_EQ(Ctl({"residency", dir_ + "/none"}).exit_status, 1);

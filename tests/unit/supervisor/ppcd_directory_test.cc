@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registrations of plain directories, and of a directory with a backend.  A made-up table of
-// mounts says that all lies on ext4, and that /proc shows one of the directories.
+// mounts says that all lies on ext4, and that /proc shows one of the directories.  Registrations
+// whose mount goes, or comes back as another.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "daemon/base/unique_fd.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
 namespace ppc::control {
@@ -51,7 +56,7 @@ class DirectoryTest : public DaemonTest {
     return answer.value("code", "") + " " + error;
   }
   static void ExpectIn(const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_TRUE(Has(text, part));
   }
 };
 
@@ -89,9 +94,7 @@ TEST_F(DirectoryTest, RootsServicesMayNameWhatLiesInADirectory) {
   EXPECT_EQ(started["mount"], Dir("models")) << started;
   ExpectIn(Ask({{"op", "policy"}, {"mount", inner}, {"message", {{"op", "status"}}}})["error"],
            " itself: it lies in " + Dir("models"));
-  const ProcessResult two = Ctl({"service", "phase", inner, inner});
-  EXPECT_EQ(two.exit_status, 2);
-  ExpectOneLine(two);
+  ExpectFailure(Ctl({"service", "phase", inner, inner}), 2);
 }
 
 TEST_F(DirectoryTest, AMountTakesTheModuleByItself) {
@@ -124,9 +127,7 @@ TEST_F(DirectoryTest, BadInputIsOneLine) {
   EXPECT_EQ(Ask({{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"backend", 3}})
                 .value("code", ""),
             "EINVAL");
-  const ProcessResult unknown = Ctl({"reg_policy", Dir("models"), "alpha", "--backend", "ebpf"});
-  EXPECT_EQ(unknown.exit_status, 2);
-  ExpectOneLine(unknown);
+  ExpectFailure(Ctl({"reg_policy", Dir("models"), "alpha", "--backend", "ebpf"}), 2);
   EXPECT_EQ(Ask({{"op", "list"}})["mounts"].size(), 1u) << "the mount, native";
 }
 
@@ -175,6 +176,113 @@ TEST_F(DirectoryTest, ADirectoryThatGoesTakesItsPolicyAlong) {
     return Ask({{"op", "status"}, {"mount", Dir("models")}}).value("code", "") == "ENOENT";
   }));
   ExpectIn(DaemonLog(), "models is gone");
+}
+
+class MountGoesTest : public RunningDaemonTest {
+ protected:
+  // Another mount with the numbers of the first, whose inode number stays its own.
+  void Replace() {
+    old_entry_.Reset(
+        open((dir_ + "/sysroot/sys/fs/ppc/0").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_GE(old_entry_.Get(), 0);
+    Unmount(0);
+    Mount(0, kMount);
+  }
+  bool HasNoMounts() {
+    return Eventually([this] { return Ask({{"op", "list"}})["mounts"].empty(); });
+  }
+  UniqueFd old_entry_;
+};
+
+TEST_F(MountGoesTest, AnUnmountedRegistrationIsRemovedQuietly) {
+  Register({{"gone_after_ms", 10}});
+  EXPECT_TRUE(WaitForState("native"));
+  EXPECT_FALSE(Has(DaemonLog(), "<3>"));
+  EXPECT_TRUE(Has(DaemonLog(), "unmounted"));
+}
+
+TEST_F(MountGoesTest, ADeadOrFailedRunnersRegistrationEndsWithItsMount) {
+  Register();
+  Unmount(0);
+  kill(RunnerPid(), SIGKILL);
+  EXPECT_TRUE(HasNoMounts());
+  Mount(0, kMount);
+  Register({{"drop_after_ms", 0}});
+  ASSERT_TRUE(WaitForState("failed"));
+  Unmount(0);
+  EXPECT_TRUE(HasNoMounts());
+}
+
+TEST_F(MountGoesTest, AMountThatCameBackWithTheSameNumbersIsANewOne) {
+  const Json first = Register();
+  const pid_t old_runner = RunnerPid();
+  Replace();
+  const Json second = Register();
+  EXPECT_TRUE(second.value("ok", false)) << second;
+  EXPECT_NE(first["handle"], second["handle"]);
+  EXPECT_NE(RunnerPid(), old_runner);
+}
+
+TEST_F(MountGoesTest, AMountThatCameBackUnderItsNameWithAnotherNumberIsTheOneThatIsMeant) {
+  Register({{"log", dir_ + "/old.log"}});
+  const pid_t old_runner = RunnerPid();
+  kill(old_runner, SIGSTOP);  // so that it does not notice
+  Unmount(0);
+  Mount(7, kMount);
+  EXPECT_EQ(Ask({{"op", "rm_policy"}, {"mount", kMount}})["code"], "ENOENT");
+  ASSERT_TRUE(Register({{"log", dir_ + "/new.log"}}).value("ok", false));
+  EXPECT_TRUE(Tell("service_start", "svc-one").value("ok", false));
+  EXPECT_TRUE(Eventually(
+      [this] { return ReadText(dir_ + "/new.log").find("service_start") != std::string::npos; }));
+  kill(old_runner, SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].size() == 1; }));
+  StopDaemon(SIGKILL);
+  StartDaemon();
+  EXPECT_TRUE(WaitForState("running")) << "the end of the old one must not forget the new one";
+  EXPECT_EQ(StatusOf()["services"][0]["service_id"], "svc-one");
+}
+
+// Its registration waits for the old one's end, and meanwhile there is no more registering.
+class ReplacedTest : public MountGoesTest {
+ protected:
+  void SetUp() override {
+    MountGoesTest::SetUp();
+    ASSERT_TRUE(Register({{"stop", "hang"}, {"log", dir_ + "/old.log"}}).value("ok", false));
+    Replace();
+    client_.emplace(socket_);
+    client_->SendLine(DumpJson({{"v", 1},
+                                {"op", "reg_policy"},
+                                {"mount", kMount},
+                                {"policy", "alpha"},
+                                {"config", {{"fake", {{"log", dir_ + "/new.log"}}}}}}));
+    // Its status would wait for the runner.
+    ASSERT_TRUE(Eventually([this] {
+      return Ask({{"op", "list"}})["mounts"][0]["state"] == "draining";
+    }));
+  }
+  bool HasStartedAnother() { return !ReadText(dir_ + "/new.log").empty(); }
+
+  std::optional<RawClient> client_;
+};
+
+TEST_F(ReplacedTest, NotOnceItIsSwitchedOff) {
+  EXPECT_EQ(Ask({{"op", "off"}})["ok"], true);
+  EXPECT_TRUE(Has(client_->ReadLine(), "ESHUTDOWN"));
+  EXPECT_EQ(Ask({{"op", "status"}})["daemon"]["off"], true);
+  EXPECT_FALSE(HasStartedAnother());
+}
+
+TEST_F(ReplacedTest, NotOnceTheDaemonEnds) {
+  EXPECT_EQ(StopDaemon(), 0);
+  EXPECT_TRUE(Has(client_->ReadLine(), "ESHUTDOWN"));
+  EXPECT_FALSE(HasStartedAnother());
+}
+
+TEST_F(MountGoesTest, AMountThatIsGoneIsKnownByItsName) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  Unmount(0);
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
 }
 
 }  // namespace

@@ -8,25 +8,22 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/unit/child.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
 namespace ppc::control {
 namespace {
 
-class RegistryTest : public DaemonTest {
+class RegistryTest : public RunningDaemonTest {
  protected:
-  void SetUp() override {
-    DaemonTest::SetUp();
-    StartDaemon();
-  }
   // What the runner was told, one "PID {...}" per line.
-  Json Logging() { return {{"log", dir_ + "/runner.log"}}; }
-  Json StartService(const std::string& id, Json more = Json::object()) {
-    more["op"] = "service_start";
-    more["mount"] = kMount;
-    more["service_id"] = id;
-    if (!more.contains("wait_ms")) more["wait_ms"] = 60000;
-    return Ask(more);
+  Json Logging(const Json& more = Json::object()) {
+    Json fake = {{"log", dir_ + "/runner.log"}};
+    fake.update(more);
+    return fake;
+  }
+  Json StartService(const std::string& id, const Json& more = Json::object()) {
+    return Tell("service_start", id, more);
   }
 };
 
@@ -42,6 +39,8 @@ TEST_F(RegistryTest, RegistersAndRemoves) {
   EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
   EXPECT_EQ(StateOf(), "native");
   EXPECT_NE(kill(runner, 0), 0) << "the runner should have ended";
+  RestartDaemon();
+  EXPECT_EQ(StateOf(), "native") << "it is forgotten";
 }
 
 TEST_F(RegistryTest, RepeatingTheSameGivesTheSameHandle) {
@@ -57,8 +56,8 @@ TEST_F(RegistryTest, ADifferentPolicyOrConfigIsBusyAndNamesTheOne) {
   const pid_t runner = RunnerPid();
   const Json policy = Register(Json::object(), "beta");
   EXPECT_EQ(policy["code"], "EBUSY");
-  EXPECT_NE(policy["error"].get<std::string>().find("'alpha'"), std::string::npos);
-  EXPECT_NE(policy["error"].get<std::string>().find("rm_policy"), std::string::npos);
+  EXPECT_TRUE(Has(policy["error"].get<std::string>(), "'alpha'"));
+  EXPECT_TRUE(Has(policy["error"].get<std::string>(), "rm_policy"));
   EXPECT_EQ(Register({{"x", 1}})["code"], "EBUSY");
   EXPECT_EQ(RunnerPid(), runner) << "the registered one is unharmed";
 }
@@ -92,7 +91,7 @@ TEST_F(RegistryTest, PoliciesAreLookedUp) {
   EXPECT_EQ(code("../alpha"), "EINVAL");
   EXPECT_EQ(code("/no/such/policy.so"), "ENOENT");
   const Json answer = Register(Json::object(), "no_such");
-  EXPECT_NE(answer["error"].get<std::string>().find("alpha, beta"), std::string::npos) << answer;
+  EXPECT_TRUE(Has(answer["error"].get<std::string>(), "alpha, beta")) << answer;
   EXPECT_EQ(code(dir_ + "/policies/libppc_alpha.so"), "");
 }
 
@@ -100,7 +99,7 @@ TEST_F(RegistryTest, UnregisteredMountsSaySo) {
   for (const char* op : {"service_ready", "service_stop"}) {
     const Json answer = Ask({{"op", op}, {"mount", kMount}, {"service_id", "abcd"}});
     EXPECT_EQ(answer["code"], "ENOENT") << op;
-    EXPECT_NE(answer["error"].get<std::string>().find("reg_policy"), std::string::npos);
+    EXPECT_TRUE(Has(answer["error"].get<std::string>(), "reg_policy"));
   }
   EXPECT_EQ(Ask({{"op", "rm_policy"}, {"mount", kMount}})["code"], "ENOENT");
 }
@@ -115,17 +114,16 @@ TEST_F(RegistryTest, AServiceGoesToThePolicyWithNumberAndCgroup) {
   EXPECT_TRUE(answer["echo"]["cgroup"].is_string());
   EXPECT_EQ(StartService("svc-two")["service"], 1);
   EXPECT_EQ(StartService("svc-one")["service"], 0) << "the same service keeps its number";
-  const Json ready = Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const Json ready = Tell("service_ready", "svc-one");
   EXPECT_TRUE(ready.value("ok", false)) << ready;
   const Json services = StatusOf()["services"];
   EXPECT_EQ(services[0]["state"], "ready");
   EXPECT_EQ(services[1]["state"], "started");
-  EXPECT_TRUE(Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}})
-                  .value("ok", false));
+  EXPECT_TRUE(Tell("service_stop", "svc-one").value("ok", false));
   EXPECT_EQ(StatusOf()["services"].size(), 1U);
-  const Json again = Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const Json again = Tell("service_stop", "svc-one");
   EXPECT_EQ(again["code"], "ENOENT");
-  EXPECT_NE(again["error"].get<std::string>().find("svc-two"), std::string::npos) << again;
+  EXPECT_TRUE(Has(again["error"].get<std::string>(), "svc-two")) << again;
 }
 
 TEST_F(RegistryTest, AServiceIsNamedByItsParameters) {
@@ -146,23 +144,13 @@ TEST_F(RegistryTest, TwoStartsAtOnceGetTwoNumbers) {
   RawClient a(socket_), b(socket_);
   a.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"aaaa"})");
   b.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"bbbb"})");
-  const Json first = *ParseJson(a.ReadLine(), "answer");
-  const Json second = *ParseJson(b.ReadLine(), "answer");
+  const Json first = a.Answer();
+  const Json second = b.Answer();
   EXPECT_NE(first["service"], second["service"]);
 }
 
-TEST_F(RegistryTest, ARefusedServiceIsNotKept) {
-  Register({{"control", "refuse"}});
-  const Json answer = StartService("svc-one");
-  EXPECT_FALSE(answer["ok"]);
-  EXPECT_EQ(answer["error"], "template is stale");
-  EXPECT_TRUE(StatusOf()["services"].empty());
-}
-
 TEST_F(RegistryTest, ARefusedSecondStartStopsTheFirst) {
-  Json fake = Logging();
-  fake["refuse_again"] = true;
-  Register(fake);
+  Register(Logging({{"refuse_again", true}}));
   EXPECT_TRUE(StartService("svc-one").value("ok", false));
   EXPECT_EQ(StartService("svc-one")["error"], "template is stale");
   EXPECT_TRUE(StatusOf()["services"].empty());
@@ -171,33 +159,28 @@ TEST_F(RegistryTest, ARefusedSecondStartStopsTheFirst) {
 
 // A policy may read the headers of a large model: no caller waits for that.
 TEST_F(RegistryTest, AServiceWhosePolicyIsSlowStarts) {
-  Json fake = Logging();
-  fake["slow"] = {{"service_start", 3000}};
-  Register(fake);
+  Register(Logging({{"slow", {{"service_start", 3000}}}}));
   Json answer = StartService("svc-one", {{"wait_ms", 0}});
   EXPECT_TRUE(answer.value("ok", false)) << answer;
   EXPECT_EQ(answer["state"], "starting");
   EXPECT_EQ(answer["service"], 0);
   EXPECT_EQ(StatusOf()["services"][0]["state"], "starting");
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"][0]["state"] == "started"; }));
-  EXPECT_EQ(RunnerLog().find("service_stop"), std::string::npos);
+  EXPECT_FALSE(Has(RunnerLog(), "service_stop"));
 }
 
 TEST_F(RegistryTest, AServiceThatIsRefusedLateIsStoppedAndSaysWhy) {
-  Json fake = Logging();
-  fake["slow"] = {{"service_start", 300}};
-  fake["control"] = "refuse";
-  Register(fake);
+  Register(Logging({{"slow", {{"service_start", 300}}}, {"control", "refuse"}}));
+  EXPECT_EQ(StartService("svc-one")["error"], "template is stale");
+  EXPECT_TRUE(StatusOf()["services"].empty());
   EXPECT_EQ(StartService("svc-one", {{"wait_ms", 0}})["state"], "starting");
-  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
-  EXPECT_NE(DumpJson(StatusOf()["last_error"]).find("template is stale"), std::string::npos);
+  EXPECT_TRUE(WaitForNoServices());
+  EXPECT_TRUE(Has(DumpJson(StatusOf()["last_error"]), "template is stale"));
   EXPECT_TRUE(WasTold("service_stop"));
 }
 
 TEST_F(RegistryTest, AServiceThatStartsWhileItsRunnerDiesIsToldAgain) {
-  Json fake = Logging();
-  fake["slow"] = {{"service_start", 2000}};
-  Register(fake);
+  Register(Logging({{"slow", {{"service_start", 2000}}}}));
   EXPECT_EQ(StartService("svc-one", {{"wait_ms", 0}})["state"], "starting");
   const pid_t first = RunnerPid();
   kill(first, SIGKILL);
@@ -208,14 +191,11 @@ TEST_F(RegistryTest, AServiceThatStartsWhileItsRunnerDiesIsToldAgain) {
 }
 
 TEST_F(RegistryTest, AStartThatIsTriedAgainIsNotStoppedByTheFirstOnes) {
-  Json fake = Logging();
-  fake["slow"] = {{"service_start", 600}};
-  fake["numbers"] = true;
-  Register(fake);
+  Register(Logging({{"slow", {{"service_start", 600}}}, {"numbers", true}}));
   EXPECT_EQ(StartService("svc-one", {{"wait_ms", 0}})["state"], "starting");
   EXPECT_TRUE(StartService("svc-one").value("ok", false));
   EXPECT_EQ(StatusOf()["services"][0]["state"], "started");
-  EXPECT_EQ(RunnerLog().find("service_stop"), std::string::npos);
+  EXPECT_FALSE(Has(RunnerLog(), "service_stop"));
 }
 
 TEST_F(RegistryTest, APolicyWithoutServicesTakesThemAll) {
@@ -223,21 +203,16 @@ TEST_F(RegistryTest, APolicyWithoutServicesTakesThemAll) {
   const Json answer = StartService("svc-one");
   EXPECT_TRUE(answer.value("ok", false)) << answer;
   EXPECT_EQ(answer["mode"], "none");
-  EXPECT_TRUE(Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}})
-                  .value("ok", false));
+  EXPECT_TRUE(Tell("service_stop", "svc-one").value("ok", false));
 }
 
 TEST_F(RegistryTest, TheEndOfTheRootProcessStopsTheService) {
   Register(Logging());
-  const pid_t root = fork();
-  if (root == 0) {
-    while (true) pause();
-  }
+  const pid_t root = StartSleeper();
   EXPECT_TRUE(StartService("svc-one", {{"pid", root}}).value("ok", false));
   EXPECT_EQ(StatusOf()["services"].size(), 1U);
-  kill(root, SIGKILL);
-  waitpid(root, nullptr, 0);
-  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+  KillAndReap(root);
+  EXPECT_TRUE(WaitForNoServices());
   EXPECT_TRUE(WasTold("service_stop"));
 }
 
@@ -249,13 +224,12 @@ TEST_F(RegistryTest, Pid0IsTheCaller) {
 
 TEST_F(RegistryTest, MessagesGoThroughToThePolicy) {
   Register();
-  const Json answer =
-      Ask({{"op", "policy"}, {"mount", kMount}, {"message", {{"op", "tune"}, {"x", 1}}}});
-  EXPECT_EQ(answer["reply"]["echo"]["x"], 1);
-  EXPECT_EQ(Ask({{"op", "policy"}, {"mount", kMount}, {"message", {{"x", 1}}}})["code"], "EINVAL");
-  EXPECT_EQ(
-      Ask({{"op", "policy"}, {"mount", kMount}, {"message", {{"op", "service_stop"}}}})["code"],
-      "EINVAL");
+  const auto ask = [this](const Json& message) {
+    return Ask({{"op", "policy"}, {"mount", kMount}, {"message", message}});
+  };
+  EXPECT_EQ(ask({{"op", "tune"}, {"x", 1}})["reply"]["echo"]["x"], 1);
+  EXPECT_EQ(ask({{"x", 1}})["code"], "EINVAL");
+  EXPECT_EQ(ask({{"op", "service_stop"}})["code"], "EINVAL");
 }
 
 TEST_F(RegistryTest, StatusHasTheRunnersAndTheKernelsCounters) {
@@ -271,7 +245,7 @@ TEST_F(RegistryTest, StatusHasTheRunnersAndTheKernelsCounters) {
 TEST_F(RegistryTest, ARestartedDaemonTakesUpWhatWasRegistered) {
   Register(Logging());
   StartService("svc-one", {{"workers", 2}});
-  Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  Tell("service_ready", "svc-one");
   const pid_t old_runner = RunnerPid();
   for (const int signal : {SIGTERM, SIGKILL}) {
     StopDaemon(signal);
@@ -291,26 +265,18 @@ TEST_F(RegistryTest, ARestartedDaemonTakesUpWhatWasRegistered) {
 
 // A runner is asked no more than 64 things at once.
 TEST_F(RegistryTest, AHundredServicesAreTakenUpAgain) {
-  constexpr int kServices = 100;
+  constexpr size_t kServices = 100;
   Register(Logging());
-  for (int i = 0; i < kServices; ++i) {
+  for (size_t i = 0; i < kServices; ++i) {
     ASSERT_TRUE(StartService("svc-" + std::to_string(i), {}).value("ok", false)) << i;
   }
-  Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-99"}});
+  Tell("service_ready", "svc-99");
   std::filesystem::remove(dir_ + "/runner.log");
   kill(RunnerPid(), SIGKILL);
-  const auto resumed = [this] {
-    const std::string log = RunnerLog();
-    int count = 0;
-    for (size_t at = log.find("\"resumed\":true"); at != std::string::npos;
-         at = log.find("\"resumed\":true", at + 1)) {
-      ++count;
-    }
-    return count;
-  };
+  const auto resumed = [this] { return CountOf("\"resumed\":true", RunnerLog()); };
   EXPECT_TRUE(Eventually([&] { return resumed() == kServices; })) << resumed();
   EXPECT_TRUE(WasTold("service_ready"));
-  EXPECT_EQ(StatusOf()["last_error"].get<std::string>().find("not taken up"), std::string::npos);
+  EXPECT_FALSE(Has(StatusOf()["last_error"].get<std::string>(), "not taken up"));
 }
 
 TEST_F(RegistryTest, ServicesWithLongParametersOutliveARestart) {
@@ -319,8 +285,7 @@ TEST_F(RegistryTest, ServicesWithLongParametersOutliveARestart) {
   for (const char* id : {"svc-a", "svc-b", "svc-c", "svc-d", "svc-e"}) {
     ASSERT_TRUE(StartService(id, {{"params", {{"text", text}}}}).value("ok", false));
   }
-  StopDaemon();
-  StartDaemon();
+  RestartDaemon();
   ASSERT_TRUE(WaitForState("running"));
   EXPECT_EQ(StatusOf()["services"].size(), 5U);
 }
@@ -342,15 +307,7 @@ TEST_F(RegistryTest, DamagedStateFilesAreSetAside) {
   }
   StartDaemon();
   EXPECT_EQ(StateOf(), "native");
-  EXPECT_NE(DaemonLog().find("set aside"), std::string::npos);
-}
-
-TEST_F(RegistryTest, RemovedRegistrationsAreForgotten) {
-  Register();
-  Ask({{"op", "rm_policy"}, {"mount", kMount}});
-  StopDaemon();
-  StartDaemon();
-  EXPECT_EQ(StateOf(), "native");
+  EXPECT_TRUE(Has(DaemonLog(), "set aside"));
 }
 
 }  // namespace

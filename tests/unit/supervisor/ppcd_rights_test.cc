@@ -85,7 +85,7 @@ TEST_F(PpcdRightsTest, EachOperationByEachCaller) {
       EXPECT_EQ(answers[i]["error"].get<std::string>().find('\n'), std::string::npos);
     }
     const Json status = AskAs(caller, Json{{"op", "status"}});
-    EXPECT_EQ(DumpJson(status).find("svc-a"), std::string::npos) << caller.name;
+    EXPECT_FALSE(Has(DumpJson(status), "svc-a")) << caller.name;
     EXPECT_TRUE(AskAs(caller, Json{{"op", "status"}, {"mount", kMount}})["mounts"].empty());
   }
   EXPECT_EQ(StatusOf()["services"].size(), 1U) << "it still runs";
@@ -133,7 +133,7 @@ TEST_F(PpcdRightsTest, AServiceOfASharedGroupIsItsUsers) {
   const pid_t others = Keep(other);
   const Json unnamed = AskAs(stranger_, Start("svc-u"));
   EXPECT_EQ(CodeOf(unnamed), "EINVAL") << "it would be everybody's";
-  EXPECT_NE(DumpJson(unnamed).find("--pid"), std::string::npos) << unnamed;
+  EXPECT_TRUE(Has(DumpJson(unnamed), "--pid")) << unnamed;
   EXPECT_EQ(CodeOf(AskAs(stranger_, Start("svc-u", {{"pid", others}}))), "EACCES");
   EXPECT_EQ(CodeOf(AskAs(stranger_, Start("svc-u", {{"pid", mine}, {"cgroup", "/pods/a"}}))),
             "EACCES");
@@ -177,7 +177,7 @@ TEST_F(PpcdRightsTest, PhasesAreToldByWhoMayTellReadiness) {
   phase["phase"] = "loading";
   const Json unknown = AskAs(owner_, phase);
   EXPECT_EQ(CodeOf(unknown), "EINVAL");
-  EXPECT_NE(DumpJson(unknown).find("weights, compile"), std::string::npos) << unknown;
+  EXPECT_TRUE(Has(DumpJson(unknown), "weights, compile")) << unknown;
   phase["phase"] = "ready";
   EXPECT_EQ(CodeOf(AskAs(neighbour_, phase)), "EACCES");
   EXPECT_EQ(CodeOf(AskAs(owner_, phase)), "");
@@ -205,7 +205,7 @@ TEST_F(PpcdRightsTest, ThePayerIsTheCallersGroup) {
   const Json nowhere = AskAs(
       owner_, Json{{"op", "service_start"}, {"mount", "/proc2"}, {"service_id", "svc-nowhere"}});
   EXPECT_EQ(CodeOf(nowhere), "ENOENT");
-  EXPECT_NE(DumpJson(nowhere).find("reg_policy"), std::string::npos);
+  EXPECT_TRUE(Has(DumpJson(nowhere), "reg_policy"));
 }
 
 TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
@@ -215,7 +215,7 @@ TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
   ASSERT_EQ(CodeOf(Ask(Start("svc-roots", {{"cgroup", "/pods/short"}}))), "");
   RemoveGroup("/pods/short");
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].size() == 2; }));
-  EXPECT_NE(DaemonLog().find("\"/pods/short\" of service svc-short is gone"), std::string::npos);
+  EXPECT_TRUE(Has(DaemonLog(), "\"/pods/short\" of service svc-short is gone"));
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
 }
 
@@ -247,7 +247,7 @@ TEST_F(PpcdRightsTest, TheSocketsModesAreTheirUsers) {
   // Even where a process has opened it.
   ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
   EXPECT_EQ(CodeOf(AskAs({"no root", "/", kUser, true}, Json{{"op", "ping"}})), "EACCES");
-  EXPECT_NE(DaemonLog().find("refused: uid 61001"), std::string::npos);
+  EXPECT_TRUE(Has(DaemonLog(), "refused: uid 61001"));
 }
 
 }  // namespace

@@ -16,33 +16,32 @@
 namespace ppc::control {
 namespace {
 
-class RunnerTest : public DaemonTest {
+class RunnerTest : public RunningDaemonTest {
  protected:
-  void SetUp() override {
-    DaemonTest::SetUp();
-    StartDaemon();
-  }
   // For tests that wait for a long time-out of ppcd.
   void RestartAtTimeScale(int percent) {
-    StopDaemon();
     environment_.push_back("PPC_TIME_SCALE_PERCENT=" + std::to_string(percent));
-    StartDaemon();
+    RestartDaemon();
   }
 };
 
-TEST_F(RunnerTest, ARefusalIsTheRunnersOwnLine) {
-  const Json answer = Register({{"init", "refuse"}});
-  EXPECT_EQ(answer["code"], "EACCES");
-  EXPECT_EQ(answer["error"], "policy x.so is writable by others; chmod o-w x.so");
-  EXPECT_EQ(StateOf(), "native");
-  EXPECT_TRUE(Register().value("ok", false)) << "the mount is free again";
-}
-
-TEST_F(RunnerTest, ACrashInInitNamesTheSignal) {
-  const Json answer = Register({{"init", "crash"}});
-  EXPECT_FALSE(answer["ok"]);
-  EXPECT_NE(answer["error"].get<std::string>().find("SIGABRT"), std::string::npos) << answer;
-  EXPECT_EQ(StateOf(), "native");
+TEST_F(RunnerTest, AStartThatFailsSaysWhyAndIsNotInTheWayOfTheNext) {
+  struct Case {
+    const char* init;
+    const char* code;
+    const char* error;
+  };
+  for (const Case& c :
+       {Case{"refuse", "EACCES", "policy x.so is writable by others; chmod o-w x.so"},
+        Case{"crash", "", "SIGABRT"}, Case{"babble", "", ""},
+        Case{"drop", "EIO", "dropped while it started: ppc_tick threw"}}) {
+    const Json answer = Register({{"init", c.init}});
+    EXPECT_EQ(answer["ok"], false) << c.init;
+    EXPECT_TRUE(Has(answer.value("code", ""), c.code));
+    EXPECT_TRUE(Has(answer.value("error", ""), c.error));
+    EXPECT_EQ(StateOf(), "native") << c.init;
+  }
+  EXPECT_TRUE(Register().value("ok", false));
 }
 
 TEST_F(RunnerTest, AHangInInitTimesOut) {
@@ -52,29 +51,13 @@ TEST_F(RunnerTest, AHangInInitTimesOut) {
   EXPECT_EQ(StateOf(), "native");
 }
 
-TEST_F(RunnerTest, ARunnerThatBabblesIsKilled) {
-  const Json answer = Register({{"init", "babble"}});
-  EXPECT_FALSE(answer["ok"]) << answer;
-  EXPECT_EQ(StateOf(), "native");
-}
-
-TEST_F(RunnerTest, APolicyDroppedWhileItStartsIsToldAtOnce) {
-  const Json answer = Register({{"init", "drop"}});
-  EXPECT_EQ(answer["code"], "EIO");
-  EXPECT_NE(answer["error"].get<std::string>().find("dropped while it started: ppc_tick threw"),
-            std::string::npos)
-      << answer;
-  EXPECT_TRUE(Register().value("ok", false)) << "it is not in the way of the next";
-}
-
 TEST_F(RunnerTest, AnUnmountDuringInitIsNoCrash) {
   EXPECT_EQ(Register({{"init", "gone"}})["code"], "ENODEV");
 }
 
 TEST_F(RunnerTest, AMissingRunnerProgramIsNamed) {
-  StopDaemon();
   environment_.push_back("PPC_RUNNER=" + dir_ + "/nothing");
-  StartDaemon();
+  RestartDaemon();
   const Json answer = Register();
   EXPECT_EQ(answer["code"], "ENOENT");
   EXPECT_NE(answer["error"].get<std::string>().find(dir_ + "/nothing"), std::string::npos);
@@ -82,10 +65,10 @@ TEST_F(RunnerTest, AMissingRunnerProgramIsNamed) {
 
 TEST_F(RunnerTest, AKilledRunnerComesBackWithItsServices) {
   Register({{"log", dir_ + "/runner.log"}});
-  Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  Tell("service_start", "svc-one");
   const pid_t first = RunnerPid();
   kill(first, SIGKILL);
-  ASSERT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != first; }));
+  ASSERT_TRUE(WaitForAnother(first));
   const std::string again = std::to_string(RunnerPid()) + " ";
   EXPECT_TRUE(Eventually([&] {
     const std::string log = RunnerLog();
@@ -105,15 +88,13 @@ TEST_F(RunnerTest, ADeathIsSeenThoughWhoStartedUsIgnoresHisChildren) {
   Register();
   const pid_t first = RunnerPid();
   kill(first, SIGKILL);
-  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != first; }));
+  EXPECT_TRUE(WaitForAnother(first));
 }
 
 TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
   Register({{"numbers", true}});
-  for (const char* id : {"svc-one", "svc-two"}) {
-    Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", id}});
-  }
-  Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  for (const char* id : {"svc-one", "svc-two"}) Tell("service_start", id);
+  Tell("service_stop", "svc-one");
   EXPECT_EQ(StatusOf()["services"][0]["service"], 1);
   kill(RunnerPid(), SIGKILL);
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"][0]["service"] == 0; }));
@@ -123,7 +104,7 @@ TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
 TEST_F(RunnerTest, ABurstOfMessagesWaitsForTheRunner) {
   constexpr int kMessages = 200;
   Register({{"log", dir_ + "/runner.log"}});
-  Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  Tell("service_start", "svc-one");
   const pid_t runner = RunnerPid();
   kill(runner, SIGSTOP);
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -135,35 +116,26 @@ TEST_F(RunnerTest, ABurstOfMessagesWaitsForTheRunner) {
   stop.SendLine(R"({"v":1,"op":"service_stop","mount":"/proc","service_id":"svc-one"})");
   EXPECT_EQ(StateOf(), "stopped") << "it is not kept from asking itself";
   kill(runner, SIGCONT);
-  for (const auto& client : clients) {
-    const Json answer = *ParseJson(client->ReadLine(), "answer");
-    ASSERT_TRUE(answer.value("ok", false)) << answer;
-  }
-  EXPECT_TRUE(ParseJson(stop.ReadLine(), "answer")->value("ok", false));
+  for (const auto& client : clients) ASSERT_TRUE(client->Answer().value("ok", false));
+  EXPECT_TRUE(stop.Answer().value("ok", false));
   EXPECT_TRUE(WasTold("service_stop"));
 }
 
 TEST_F(RunnerTest, AnAnswerOfAnotherTypeEndsNobody) {
   Register({{"reply", {{"treatment", 1}}}});
-  const Json service{{"mount", kMount}, {"service_id", "svc-one"}};
-  for (const char* const op : {"service_start", "service_ready"}) {
-    Json request = service;
-    request["op"] = op;
-    EXPECT_TRUE(Ask(request).value("ok", false)) << op;
-  }
+  for (const char* const op : {"service_start", "service_ready"})
+    EXPECT_TRUE(Tell(op, "svc-one").value("ok", false)) << op;
   EXPECT_TRUE(Ask({{"op", "policy"}, {"mount", kMount}, {"message", {{"op", 1}}}}).contains("ok"));
   EXPECT_EQ(StateOf(), "running");
 }
 
 TEST_F(RunnerTest, AnAnswerThatIsTooLongIsLeftOut) {
-  RestartAtTimeScale(8);
+  RestartAtTimeScale(2);
   Register({{"status_bytes", 5 << 20}});
   const pid_t runner = RunnerPid();
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(StatusOf().contains("filler"));
-    const Json answer =
-        Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
-    EXPECT_TRUE(answer.value("ok", false)) << answer;
+    EXPECT_TRUE(Tell("service_start", "svc-one").value("ok", false));
   }
   EXPECT_EQ(RunnerPid(), runner);
 }
@@ -178,7 +150,7 @@ TEST_F(RunnerTest, RequestsWaitForARunnerThatComesBack) {
   RawClient client(socket_);
   client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
   std::ofstream(dir_ + "/marker") << "x";
-  EXPECT_TRUE(ParseJson(client.ReadLine(), "answer")->value("ok", false));
+  EXPECT_TRUE(client.Answer().value("ok", false));
 }
 
 TEST_F(RunnerTest, AfterFiveQuickDeathsItGivesUpAndSaysSo) {
@@ -189,10 +161,9 @@ TEST_F(RunnerTest, AfterFiveQuickDeathsItGivesUpAndSaysSo) {
   EXPECT_GE(MonotonicNs() - before, 750 * kNsPerMs);
   const Json status = StatusOf();
   EXPECT_EQ(status["restarts"], 4);
-  const std::string error = status["last_error"];
-  EXPECT_NE(error.find("gave up after 5"), std::string::npos) << error;
-  EXPECT_NE(error.find("SIGABRT"), std::string::npos) << error;
-  const Json refused = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  for (const char* part : {"gave up after 5", "SIGABRT"})
+    EXPECT_TRUE(Has(status["last_error"].get<std::string>(), part));
+  const Json refused = Tell("service_start", "svc-one");
   EXPECT_NE(refused["error"].get<std::string>().find("gave up"), std::string::npos) << refused;
 }
 
@@ -224,44 +195,27 @@ TEST_F(RunnerTest, ADroppedPolicyIsTriedAgainLater) {
   RestartAtTimeScale(5);  // after 3 s
   Register({{"drop_after_ms", 10}, {"log", dir_ + "/runner.log"}});
   ASSERT_TRUE(WaitForState("failed"));
-  const auto starts = [this] {
-    const std::string log = RunnerLog();
-    int count = 0;
-    for (size_t at = log.find("\"init\""); at != std::string::npos;
-         at = log.find("\"init\"", at + 1))
-      ++count;
-    return count;
-  };
-  EXPECT_EQ(starts(), 1);
+  const auto starts = [this] { return CountOf("\"init\"", RunnerLog()); };
+  EXPECT_EQ(starts(), 1U);
   EXPECT_TRUE(Eventually([&] { return starts() == 2; }));
   EXPECT_TRUE(WaitForState("failed"));
   EXPECT_EQ(StatusOf()["restarts"], 1);
-}
-
-TEST_F(RunnerTest, ADroppedPolicyIsNotRestarted) {
-  Register({{"drop_after_ms", 10}});
-  ASSERT_TRUE(WaitForState("failed"));
-  const Json status = StatusOf();
-  EXPECT_EQ(status["restarts"], 0);
-  EXPECT_NE(status["last_error"].get<std::string>().find("ppc_prefetch took longer"),
-            std::string::npos);
 }
 
 TEST_F(RunnerTest, AFailedRegistrationStaysSoOverARestart) {
   Register({{"drop_after_ms", 10}, {"log", dir_ + "/runner.log"}});
   ASSERT_TRUE(WaitForState("failed"));
   const Json before = StatusOf();
+  EXPECT_EQ(before["restarts"], 0);
+  EXPECT_TRUE(Has(before["last_error"].get<std::string>(), "ppc_prefetch took longer"));
   for (int restart = 0; restart < 2; ++restart) {
-    StopDaemon();
-    StartDaemon();
+    RestartDaemon();
     EXPECT_EQ(StateOf(), "failed");
     EXPECT_EQ(StatusOf()["last_error"], before["last_error"]);
   }
-  const std::string log = RunnerLog();
-  EXPECT_EQ(log.find("init"), log.rfind("init")) << "the policy ran again";
+  EXPECT_EQ(CountOf("init", RunnerLog()), 1U) << "the policy ran again";
   EXPECT_TRUE(Register().value("ok", false));
-  StopDaemon();
-  StartDaemon();
+  RestartDaemon();
   EXPECT_TRUE(WaitForState("running"));
 }
 
@@ -271,8 +225,7 @@ TEST_F(RunnerTest, AStoppedRunnerDoesNotHangStatus) {
   kill(runner, SIGSTOP);
   EXPECT_EQ(StateOf(), "stopped");
   EXPECT_EQ(Ask({{"op", "list"}})["mounts"][0]["state"], "stopped");
-  const Json status = StatusOf();
-  EXPECT_NE(status["last_error"].get<std::string>().find("lease"), std::string::npos) << status;
+  EXPECT_TRUE(Has(StatusOf()["last_error"].get<std::string>(), "lease"));
   kill(runner, SIGCONT);
   EXPECT_TRUE(WaitForState("running"));
   EXPECT_EQ(RunnerPid(), runner);
@@ -282,10 +235,7 @@ TEST_F(RunnerTest, StatusTellsWhenTheLeaseOfAStoppedRunnerHasRunOut) {
   Register();
   kill(RunnerPid(), SIGSTOP);
   std::ofstream(dir_ + "/sysroot/sys/fs/ppc/0/state") << "expired\n";
-  const Json status = StatusOf();
-  EXPECT_NE(status["last_error"].get<std::string>().find("lease has run out: the native"),
-            std::string::npos)
-      << status;
+  EXPECT_TRUE(Has(StatusOf()["last_error"].get<std::string>(), "lease has run out: the native"));
 }
 
 TEST_F(RunnerTest, RemovingAStoppedRunnerKillsIt) {
@@ -303,13 +253,14 @@ TEST_F(RunnerTest, AKilledStoppedRunnerIsRestarted) {
   kill(runner, SIGSTOP);
   ASSERT_TRUE(WaitForState("stopped"));
   kill(runner, SIGKILL);
-  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != runner; }));
+  EXPECT_TRUE(WaitForAnother(runner));
 }
 
 TEST_F(RunnerTest, AServiceOfAStoppedRunnerTimesOutAndSaysWhy) {
   Register();
   kill(RunnerPid(), SIGSTOP);
-  const Json answer = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const Json answer = Ask(
+      {{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}, {"wait_ms", 150}});
   EXPECT_EQ(answer["code"], "ETIMEDOUT");
   EXPECT_NE(answer["error"].get<std::string>().find("stopped"), std::string::npos) << answer;
   EXPECT_TRUE(StatusOf()["services"].empty());
@@ -322,7 +273,7 @@ TEST_F(RunnerTest, AMuteRunnerIsKilledAndRestarted) {
   RawClient client(socket_);
   client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
   ASSERT_TRUE(WaitForState("unresponsive"));
-  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != runner; }));
+  EXPECT_TRUE(WaitForAnother(runner));
   EXPECT_NE(DaemonLog().find("does not answer any more"), std::string::npos);
   // The service whose start hangs is not what every other runner dies of.
   EXPECT_TRUE(Eventually([&] { return StatusOf()["services"].empty() && StateOf() == "running"; }));
@@ -330,7 +281,7 @@ TEST_F(RunnerTest, AMuteRunnerIsKilledAndRestarted) {
 
 TEST_F(RunnerTest, ACrashInControlIsAnErrorAndARestart) {
   Register({{"control", "crash"}});
-  const Json answer = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const Json answer = Tell("service_start", "svc-one");
   EXPECT_EQ(answer["code"], "EPIPE") << answer;
   EXPECT_TRUE(WaitForState("running"));
 }

@@ -18,14 +18,43 @@
 namespace ppc::control {
 namespace {
 
+// Room for a byte and a descriptor.
+struct FdMessage {
+  FdMessage() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = space;
+    header.msg_controllen = sizeof(space);
+  }
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+};
+
 class ServiceSocketTest : public RightsTest {
  protected:
   const Caller pod_{"a pod", "/pods/a", 0};
-
-  Json Answer(RawClient& client) {
-    const Result<Json> answer = ParseJson(client.ReadLine(), "answer");
-    return answer ? *answer : Json(nullptr);
+  // So many connections, each of which has been answered.
+  std::vector<std::unique_ptr<RawClient>> Connect(size_t count) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (size_t i = 0; i < count; ++i) {
+      clients.push_back(std::make_unique<RawClient>(service_socket_));
+      EXPECT_EQ(CodeOf(clients.back()->Ask({{"op", "ping"}})), "");
+    }
+    return clients;
   }
+  // What one more of the user is told, in groups that have no more than they may.
+  Json ConnectAs(uid_t uid) {
+    const size_t group = clients_.size() / Server::kMaxPeersOfGroup;
+    PutIntoGroup(getpid(), "/pods/" + std::to_string(group));
+    EXPECT_EQ(seteuid(uid), 0);
+    clients_.push_back(std::make_unique<RawClient>(service_socket_));
+    EXPECT_EQ(seteuid(0), 0);
+    clients_.back()->SendLine(R"({"v":1,"op":"ping"})");
+    return clients_.back()->Answer();
+  }
+  std::vector<std::unique_ptr<RawClient>> clients_;
 };
 
 // A connection that a process has passed on and outlived has no rights.
@@ -37,33 +66,19 @@ TEST_F(ServiceSocketTest, APassedConnectionIsItsConnectorsWhileThatLives) {
   const UniqueFd ours(ends[0]), theirs(ends[1]);
   const pid_t connector = Keep(pod_, [&] {
     const RawClient client(service_socket_);
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = space;
-    message.msg_controllen = sizeof(space);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    FdMessage message;
+    cmsghdr* header = CMSG_FIRSTHDR(&message.header);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof(int));
     const int fd = client.fd();
     memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    sendmsg(theirs.Get(), &message, 0);
+    sendmsg(theirs.Get(), &message.header, 0);
   });
-  char byte;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof(space);
-  ASSERT_EQ(recvmsg(ours.Get(), &message, 0), 1);
+  FdMessage message;
+  ASSERT_EQ(recvmsg(ours.Get(), &message.header, 0), 1);
   int fd = -1;
-  memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+  memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message.header)), sizeof(fd));
   RawClient passed{UniqueFd(fd)};
   EXPECT_EQ(CodeOf(passed.Ask(About("service_ready", "svc-a"))), "");
   // It may move, too: rights are those of the moment.
@@ -82,7 +97,7 @@ TEST_F(ServiceSocketTest, APassedConnectionIsItsConnectorsWhileThatLives) {
 TEST_F(ServiceSocketTest, AGroupThatPpcdCannotSeeHasNoRights) {
   const Json outside = AskAs({"outside", "/../elsewhere", 0}, Start("svc-x"));
   EXPECT_EQ(CodeOf(outside), "EACCES");
-  EXPECT_NE(DumpJson(outside).find("cgroup namespace"), std::string::npos) << outside;
+  EXPECT_TRUE(Has(DumpJson(outside), "cgroup namespace")) << outside;
   EXPECT_EQ(CodeOf(AskAs({"removed", "/pods/a (deleted)", 0}, Start("svc-x"))), "ESRCH");
 }
 
@@ -90,21 +105,17 @@ TEST_F(ServiceSocketTest, AnOverlongLineIsRefusedSooner) {
   PutIntoGroup(getpid(), "/pods/a");
   RawClient client(service_socket_);
   client.Send(std::string(kMaxServiceLineBytes + 1, 'x'));
-  EXPECT_EQ(Answer(client)["code"], "E2BIG");
+  EXPECT_EQ(client.Answer()["code"], "E2BIG");
   EXPECT_TRUE(client.IsClosedByPeer());
 }
 
 TEST_F(ServiceSocketTest, AGroupHasSoManyConnections) {
   PutIntoGroup(getpid(), "/pods/a");
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (size_t i = 0; i < Server::kMaxPeersOfGroup; ++i) {
-    clients.push_back(std::make_unique<RawClient>(service_socket_));
-    ASSERT_EQ(CodeOf(clients.back()->Ask({{"op", "ping"}})), "");
-  }
+  auto clients = Connect(Server::kMaxPeersOfGroup);
   RawClient one_more(service_socket_);
-  const Json refused = Answer(one_more);
+  const Json refused = one_more.Answer();
   EXPECT_EQ(CodeOf(refused), "EMFILE") << refused;
-  EXPECT_NE(DaemonLog().find("connect: this control group has"), std::string::npos);
+  EXPECT_TRUE(Has(DaemonLog(), "connect: this control group has"));
   EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Json{{"op", "ping"}})), "");
   EXPECT_EQ(CodeOf(Ask({{"op", "ping"}})), "") << "root's are counted apart";
   clients.clear();
@@ -112,34 +123,19 @@ TEST_F(ServiceSocketTest, AGroupHasSoManyConnections) {
 }
 
 TEST_F(ServiceSocketTest, AUserHasSoManyConnections) {
-  std::vector<std::unique_ptr<RawClient>> clients;
-  size_t count = 0;
-  const auto connect = [&](uid_t uid) {
-    PutIntoGroup(getpid(), "/pods/" + std::to_string(count++ / Server::kMaxPeersOfGroup));
-    EXPECT_EQ(seteuid(uid), 0);
-    clients.push_back(std::make_unique<RawClient>(service_socket_));
-    EXPECT_EQ(seteuid(0), 0);
-    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
-    return Answer(*clients.back());
-  };
-  for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(connect(61002)), "") << i;
-  const Json refused = connect(61002);
-  EXPECT_NE(DumpJson(refused).find("this user has"), std::string::npos) << refused;
+  for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(ConnectAs(61002)), "") << i;
+  const Json refused = ConnectAs(61002);
+  EXPECT_TRUE(Has(DumpJson(refused), "this user has")) << refused;
   EXPECT_EQ(CodeOf(AskAs({"somebody", "/pods/b", 61001}, Json{{"op", "ping"}})), "");
   // In containers without a user namespace every process is user 0.
-  for (size_t i = 0; i <= Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(connect(0)), "") << i;
+  for (size_t i = 0; i <= Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(ConnectAs(0)), "") << i;
 }
 
 TEST_F(ServiceSocketTest, AnIdleConnectionGoesWhereItsPlaceIsNeeded) {
-  StopDaemon();
   environment_.push_back("PPC_TIME_SCALE_PERCENT=1");
-  StartDaemon();
+  RestartDaemon();
   PutIntoGroup(getpid(), "/pods/a");
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (size_t i = 0; i < Server::kMaxPeersOfGroup; ++i) {
-    clients.push_back(std::make_unique<RawClient>(service_socket_));
-    ASSERT_EQ(CodeOf(clients.back()->Ask({{"op", "ping"}})), "");
-  }
+  auto clients = Connect(Server::kMaxPeersOfGroup);
   EXPECT_TRUE(Eventually([this] { return CodeOf(AskAs(pod_, Json{{"op", "ping"}})).empty(); }));
   EXPECT_TRUE(clients[0]->IsClosedByPeer()) << "the one that has been idle for longest";
   EXPECT_EQ(CodeOf(clients[1]->Ask({{"op", "ping"}})), "");
@@ -148,17 +144,11 @@ TEST_F(ServiceSocketTest, AnIdleConnectionGoesWhereItsPlaceIsNeeded) {
 TEST_F(ServiceSocketTest, HalfOfTheDescriptorsAreLeftToOthers) {
   const rlimit few{200, 200};
   ASSERT_EQ(prlimit(daemon_, RLIMIT_NOFILE, &few, nullptr), 0);
-  std::vector<std::unique_ptr<RawClient>> clients;
-  Json answer;
-  for (size_t i = 0; i < 100 && (i == 0 || CodeOf(answer).empty()); ++i) {
-    PutIntoGroup(getpid(), "/pods/" + std::to_string(i / Server::kMaxPeersOfGroup));
-    clients.push_back(std::make_unique<RawClient>(service_socket_));
-    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
-    answer = Answer(*clients.back());
-  }
-  EXPECT_EQ(clients.size(), 51U) << answer;
+  Json answer = ConnectAs(0);
+  while (CodeOf(answer).empty() && clients_.size() < 100) answer = ConnectAs(0);
+  EXPECT_EQ(clients_.size(), 51U) << answer;
   EXPECT_EQ(CodeOf(Ask({{"op", "ping"}})), "");
-  EXPECT_EQ(DaemonLog().find("no descriptor is left"), std::string::npos);
+  EXPECT_FALSE(Has(DaemonLog(), "no descriptor is left"));
 }
 
 TEST_F(ServiceSocketTest, AGroupHasSoManyServices) {
@@ -204,8 +194,7 @@ TEST_F(ServiceSocketTest, ContainersRootsAreNotOneUser) {
 }
 
 TEST_F(ServiceSocketTest, StartingAgainAndAgainIsSlowedDown) {
-  std::vector<Json> starts(40, Start("svc-a"));
-  std::vector<Json> answers = AskAs(pod_, starts);
+  const std::vector<Json> answers = AskAs(pod_, std::vector<Json>(40, Start("svc-a")));
   EXPECT_EQ(CodeOf(answers.front()), "");
   EXPECT_EQ(CodeOf(answers.back()), "EAGAIN") << answers.back();
   EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-b"))), "");
@@ -215,21 +204,13 @@ TEST_F(ServiceSocketTest, RefusalsDoNotFillTheLog) {
   const std::vector<Json> many(200, About("service_stop", "svc-a"));
   ASSERT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-a"))), "");
   for (const Json& answer : AskAs(pod_, many)) ASSERT_EQ(CodeOf(answer), "EACCES");
-  const auto lines = [this] {
-    const std::string log = DaemonLog();
-    size_t count = 0;
-    for (size_t at = log.find("refused: "); at != std::string::npos;
-         at = log.find("refused: ", at + 1)) {
-      ++count;
-    }
-    return count;
-  };
+  const auto lines = [this] { return CountOf("refused: ", DaemonLog()); };
   EXPECT_GE(lines(), Refusals::kLines);
   EXPECT_LE(lines(), 2 * Refusals::kLines);
   // Another's is logged all the same.
   EXPECT_EQ(CodeOf(AskAs({"third", "/pods/c", 0}, About("service_stop", "svc-a"))), "EACCES");
-  EXPECT_NE(DaemonLog().find("cgroup \"/pods/c\" service_stop"), std::string::npos);
-  EXPECT_NE(DaemonLog().find("refusals not logged)"), std::string::npos);
+  EXPECT_TRUE(Has(DaemonLog(), "cgroup \"/pods/c\" service_stop"));
+  EXPECT_TRUE(Has(DaemonLog(), "refusals not logged)"));
 }
 
 TEST_F(ServiceSocketTest, NoneIsMadeWhereNoneIsWanted) {
@@ -246,14 +227,15 @@ TEST_F(ServiceSocketTest, NoneIsMadeWhereNoneIsWanted) {
 
 class LibraryRightsTest : public RightsTest {
  protected:
+  // ppcd by the machine's own /proc.
+  void RestartInOwnProc() {
+    std::erase_if(environment_, [](const auto& e) { return e.starts_with("PPC_PROCROOT"); });
+    RestartDaemon();
+    ASSERT_TRUE(WaitForState("running"));
+  }
   ProcessResult CtlAs(const std::string& uid, const std::vector<std::string>& arguments) {
-    std::vector<std::string> argv = {"/usr/bin/setpriv",
-                                     "--reuid",
-                                     uid,
-                                     "--regid",
-                                     uid,
-                                     "--clear-groups",
-                                     std::string(PPC_TEST_BIN_DIR) + "/ppcctl"};
+    std::vector<std::string> argv = {"/usr/bin/setpriv", "--reuid", uid, "--regid", uid,
+                                     "--clear-groups",   kPpcctl};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     return RunProcess(argv, environment_);
   }
@@ -261,44 +243,24 @@ class LibraryRightsTest : public RightsTest {
 
 TEST_F(LibraryRightsTest, PpcctlTakesTheSocketThatItMay) {
   // ppcd's /proc has no process that it was not told of: a caller belongs to no group.
-  const ProcessResult refused = CtlAs("61001", {"list"});
-  EXPECT_EQ(refused.exit_status, 1) << refused.err;
-  ExpectOneLine(refused);
+  ExpectFailure(CtlAs("61001", {"list"}), 1);
   EXPECT_EQ(Ctl({"list"}).exit_status, 0);
-  StopDaemon();
-  std::erase_if(environment_, [](const auto& entry) { return entry.starts_with("PPC_PROCROOT"); });
-  StartDaemon();
-  ASSERT_TRUE(WaitForState("running"));
-  const ProcessResult list = CtlAs("61001", {"list"});
-  EXPECT_EQ(list.exit_status, 1);
-  ExpectOneLine(list);
-  EXPECT_NE(list.err.find("list is root's: run ppcctl as root"), std::string::npos) << list.err;
+  RestartInOwnProc();
+  ExpectFailure(CtlAs("61001", {"list"}), 1, "list is root's: run ppcctl as root");
   const ProcessResult status = CtlAs("61001", {"status"});
   EXPECT_EQ(status.exit_status, 0) << status.err;
-  EXPECT_EQ(status.out.find(kMount), std::string::npos) << status.out;
+  EXPECT_FALSE(Has(status.out, kMount));
   StopDaemon();
   StartDaemon({"--service-socket", "none"});
-  const ProcessResult nothing = CtlAs("61001", {"status"});
-  EXPECT_EQ(nothing.exit_status, 3);
-  ExpectOneLine(nothing);
-  EXPECT_NE(nothing.err.find("root's (sudo)"), std::string::npos) << nothing.err;
+  ExpectFailure(CtlAs("61001", {"status"}), 3, "root's (sudo)");
 }
 
 TEST_F(LibraryRightsTest, RunJoinsWhatRootHasRegistered) {
-  StopDaemon();
-  std::erase_if(environment_, [](const auto& entry) { return entry.starts_with("PPC_PROCROOT"); });
-  StartDaemon();
-  ASSERT_TRUE(WaitForState("running"));
-  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
-  const ProcessResult result =
-      CtlAs("61001", {"run", "--id", "svc-run", "/proc/sys", "--", "/bin/sh", "-c",
-                      ctl + " service ready && echo $PPC_MOUNT$PPC_SOCKET"});
-  EXPECT_EQ(result.exit_status, 0) << result.err;
-  EXPECT_EQ(result.err, "");
-  EXPECT_EQ(result.out, std::string(kMount) + socket_ + "\n");
-  EXPECT_NE(RunnerLog().find("\"op\":\"service_ready\",\"service_id\":\"svc-run\""),
-            std::string::npos)
-      << RunnerLog();
+  RestartInOwnProc();
+  ExpectRan(CtlAs("61001", {"run", "--id", "svc-run", "/proc/sys", "--", "/bin/sh", "-c",
+                            kPpcctl + " service ready && echo $PPC_MOUNT$PPC_SOCKET"}),
+            0, std::string(kMount) + socket_ + "\n", "");
+  EXPECT_TRUE(Has(RunnerLog(), "\"op\":\"service_ready\",\"service_id\":\"svc-run\""));
   EXPECT_TRUE(StatusOf()["services"].empty()) << "the end of the command is its end";
 }
 

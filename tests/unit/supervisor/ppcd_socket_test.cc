@@ -19,20 +19,34 @@
 namespace ppc::control {
 namespace {
 
-class SocketTest : public DaemonTest {
+class NoSocketTest : public DaemonTest {
  protected:
+  using Clients = std::vector<std::unique_ptr<RawClient>>;
+  Clients Connect(size_t count) {
+    Clients clients;
+    for (size_t i = 0; i < count; ++i) clients.push_back(std::make_unique<RawClient>(socket_));
+    return clients;
+  }
   bool IsAlive() { return Ask({{"op", "ping"}}).value("ok", false); }
+  // A second ppcd, which does not start.
+  void ExpectRefused(const std::vector<std::string>& options, const std::string& part) {
+    std::vector<std::string> argv = {PPC_TEST_BIN_DIR "/ppcd"};
+    argv.insert(argv.end(), options.begin(), options.end());
+    const ProcessResult result = RunProcess(argv, environment_);
+    EXPECT_EQ(result.exit_status, 1);
+    EXPECT_TRUE(Has(result.err, part));
+  }
 };
 
-TEST_F(SocketTest, AnswersPingWithItsVersion) {
-  StartDaemon();
-  const Json answer = Ask({{"op", "ping"}});
-  EXPECT_EQ(answer["version"], kVersionText);
-  EXPECT_EQ(answer["pid"], daemon_);
-}
+class SocketTest : public NoSocketTest {
+ protected:
+  void SetUp() override {
+    NoSocketTest::SetUp();
+    StartDaemon();
+  }
+};
 
 TEST_F(SocketTest, AnswersRequestsInOrderOnOneConnection) {
-  StartDaemon();
   RawClient client(socket_);
   std::string burst;
   for (int i = 0; i < 100; ++i) {
@@ -40,17 +54,20 @@ TEST_F(SocketTest, AnswersRequestsInOrderOnOneConnection) {
   }
   client.Send(burst);
   for (int i = 0; i < 100; ++i) {
-    const Json answer = *ParseJson(client.ReadLine(), "answer");
+    const Json answer = client.Answer();
     EXPECT_EQ(answer["canonical"], R"({"n":)" + std::to_string(i) + "}");
   }
 }
 
 TEST_F(SocketTest, GarbageGetsOneErrorPerLineAndTheConnectionStays) {
-  StartDaemon();
   RawClient client(socket_);
-  for (const char* line : {"garbage", "{}", "[1,2]", R"({"v":9,"op":"ping"})", "\x01\x02\xff"}) {
+  const std::string deep(100000, '[');
+  for (const std::string& line :
+       {std::string("garbage"), std::string("{}"), std::string("[1,2]"), deep,
+        std::string(R"({"v":9,"op":"ping"})"), std::string("\x01\x02\xff"),
+        std::string(R"({"v":1,"op":"rm_policy","mount":3})")}) {
     client.SendLine(line);
-    const Json answer = *ParseJson(client.ReadLine(), "answer");
+    const Json answer = client.Answer();
     EXPECT_FALSE(answer["ok"]);
     EXPECT_FALSE(answer["error"].get<std::string>().empty());
   }
@@ -58,7 +75,6 @@ TEST_F(SocketTest, GarbageGetsOneErrorPerLineAndTheConnectionStays) {
 }
 
 TEST_F(SocketTest, RandomBytesHarmNobody) {
-  StartDaemon();
   RawClient bystander(socket_);
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
@@ -72,26 +88,18 @@ TEST_F(SocketTest, RandomBytesHarmNobody) {
 }
 
 TEST_F(SocketTest, AnOverlongLineIsAnErrorAndTheEndOfTheConnection) {
-  StartDaemon();
-  RawClient client(socket_);
-  client.Send(std::string(kMaxLineBytes + 1, 'x'));
-  const Json answer = *ParseJson(client.ReadLine(), "answer");
-  EXPECT_EQ(answer["code"], "E2BIG");
-  EXPECT_TRUE(client.IsClosedByPeer());
-  EXPECT_TRUE(IsAlive());
-}
-
-TEST_F(SocketTest, ALineOfTheLimitIsFine) {
-  StartDaemon();
   RawClient client(socket_);
   std::string line = R"({"v":1,"op":"ping"})";
   line.insert(1, kMaxLineBytes - line.size(), ' ');
   client.SendLine(line);
-  EXPECT_TRUE(ParseJson(client.ReadLine(), "answer")->value("ok", false));
+  EXPECT_TRUE(client.Answer().value("ok", false)) << "the longest that is taken";
+  client.Send(std::string(kMaxLineBytes + 1, 'x'));
+  EXPECT_EQ(client.Answer()["code"], "E2BIG");
+  EXPECT_TRUE(client.IsClosedByPeer());
+  EXPECT_TRUE(IsAlive());
 }
 
 TEST_F(SocketTest, HalfALineAndHangUpIsNothing) {
-  StartDaemon();
   {
     RawClient client(socket_);
     client.Send(R"({"v":1,"op":"pi)");
@@ -100,7 +108,6 @@ TEST_F(SocketTest, HalfALineAndHangUpIsNothing) {
 }
 
 TEST_F(SocketTest, RequestsBeforeAHalfCloseAreAnswered) {
-  StartDaemon();
   RawClient client(socket_);
   kill(daemon_, SIGSTOP);  // so that requests and end arrive together
   std::string burst;
@@ -113,7 +120,6 @@ TEST_F(SocketTest, RequestsBeforeAHalfCloseAreAnswered) {
 }
 
 TEST_F(SocketTest, RequestsBeforeAHangUpAreCarriedOut) {
-  StartDaemon();
   const std::string log = dir_ + "/runner.log";
   const Json config{{"fake", {{"log", log}, {"slow", {{"service_start", 300}}}}}};
   kill(daemon_, SIGSTOP);
@@ -143,7 +149,6 @@ long CpuTicks(pid_t pid) {
 }
 
 TEST_F(SocketTest, AHangUpBehindASlowRequestCostsNothing) {
-  StartDaemon();
   Register({{"slow", {{"service_start", 1000}}}});
   {
     RawClient client(socket_);
@@ -161,35 +166,25 @@ TEST_F(SocketTest, AHangUpBehindASlowRequestCostsNothing) {
 }
 
 TEST_F(SocketTest, ManyClientsAreServedAtOnce) {
-  StartDaemon();
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 200; ++i) {
-    clients.push_back(std::make_unique<RawClient>(socket_));
-    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
-  }
-  for (auto& client : clients) EXPECT_NE(client->ReadLine(), "");
+  const Clients clients = Connect(200);
+  for (const auto& client : clients) client->SendLine(R"({"v":1,"op":"ping"})");
+  for (const auto& client : clients) EXPECT_NE(client->ReadLine(), "");
 }
 
 TEST_F(SocketTest, TooManyClientsAreToldSo) {
-  StartDaemon();
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (size_t i = 0; i < Server::kMaxClients; ++i) {
-    clients.push_back(std::make_unique<RawClient>(socket_));
-  }
+  Clients clients = Connect(Server::kMaxClients);
   clients.back()->SendLine(R"({"v":1,"op":"ping"})");
   EXPECT_NE(clients.back()->ReadLine(), "");
   RawClient one_more(socket_);
-  EXPECT_EQ(ParseJson(one_more.ReadLine(), "answer")->value("code", ""), "EMFILE");
+  EXPECT_EQ(one_more.Answer().value("code", ""), "EMFILE");
   clients.clear();
   EXPECT_TRUE(Eventually([this] { return IsAlive(); }));
 }
 
 TEST_F(SocketTest, WithoutDescriptorsItWaitsInsteadOfTurning) {
-  StartDaemon();
   const rlimit few{24, 24};
   ASSERT_EQ(prlimit(daemon_, RLIMIT_NOFILE, &few, nullptr), 0);
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<RawClient>(socket_));
+  Clients clients = Connect(40);
   ASSERT_TRUE(Eventually(
       [this] { return DaemonLog().find("no descriptor is left") != std::string::npos; }));
   const long before = CpuTicks(daemon_);
@@ -200,7 +195,6 @@ TEST_F(SocketTest, WithoutDescriptorsItWaitsInsteadOfTurning) {
 }
 
 TEST_F(SocketTest, AClientThatNeverReadsHoldsUpOnlyItself) {
-  StartDaemon();
   RawClient slow(socket_);
   const int small = 4096;
   setsockopt(slow.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
@@ -214,81 +208,50 @@ TEST_F(SocketTest, AClientThatNeverReadsHoldsUpOnlyItself) {
 }
 
 TEST_F(SocketTest, ASecondDaemonIsRefusedClearly) {
-  StartDaemon();
-  const ProcessResult same_state = RunProcess(
-      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run"}, environment_);
-  EXPECT_EQ(same_state.exit_status, 1);
-  EXPECT_NE(same_state.err.find("another ppcd (pid " + std::to_string(daemon_) + ")"),
-            std::string::npos)
-      << same_state.err;
-  const ProcessResult same_socket = RunProcess(
-      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run2"}, environment_);
-  EXPECT_EQ(same_socket.exit_status, 1);
-  EXPECT_NE(same_socket.err.find("another ppcd answers at " + socket_), std::string::npos)
-      << same_socket.err;
+  ExpectRefused({"--state-dir", dir_ + "/run"},
+                "another ppcd (pid " + std::to_string(daemon_) + ")");
+  ExpectRefused({"--state-dir", dir_ + "/run2"}, "another ppcd answers at " + socket_);
   EXPECT_TRUE(IsAlive());
 }
 
-TEST_F(SocketTest, AStaleSocketIsReplaced) {
-  StartDaemon();
+TEST_F(SocketTest, ItAnswersPingReplacesAStaleSocketAndRemovesItsOwn) {
+  const Json answer = Ask({{"op", "ping"}});
+  EXPECT_EQ(answer["version"], kVersionText);
+  EXPECT_EQ(answer["pid"], daemon_);
   EXPECT_EQ(StopDaemon(SIGKILL), 128 + SIGKILL);
   struct stat info {};
   ASSERT_EQ(stat(socket_.c_str(), &info), 0) << "the stale socket should still be there";
   StartDaemon();
   EXPECT_TRUE(IsAlive());
-}
-
-TEST_F(SocketTest, AFileThatIsNoSocketIsNotTouched) {
-  std::ofstream(socket_) << "precious";
-  const ProcessResult result = RunProcess(
-      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run"}, environment_);
-  EXPECT_EQ(result.exit_status, 1);
-  EXPECT_NE(result.err.find("is no socket"), std::string::npos) << result.err;
-  EXPECT_EQ(ReadText(socket_), "precious");
-}
-
-TEST_F(SocketTest, SystemdIsToldWhenItIsReady) {
-  const std::string path = dir_ + "/notify";
-  const UniqueFd receiver(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const Result<sockaddr_un> address = SocketAddress(path);
-  ASSERT_EQ(bind(receiver.Get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)),
-            0);
-  environment_.push_back("NOTIFY_SOCKET=" + path);
-  StartDaemon();
-  char text[64] = {};
-  ASSERT_GT(recv(receiver.Get(), text, sizeof(text) - 1, 0), 0);
-  EXPECT_STREQ(text, "READY=1");
-}
-
-TEST_F(SocketTest, EndsCleanlyOnSigterm) {
-  StartDaemon();
   EXPECT_EQ(StopDaemon(SIGTERM), 0);
-  struct stat info {};
   EXPECT_NE(stat(socket_.c_str(), &info), 0) << "the socket should be removed";
 }
 
+TEST_F(NoSocketTest, AFileThatIsNoSocketIsNotTouched) {
+  std::ofstream(socket_) << "precious";
+  ExpectRefused({"--state-dir", dir_ + "/run"}, "is no socket");
+  EXPECT_EQ(ReadText(socket_), "precious");
+}
+
 // What lies there is loaded: it would be who wrote it that says what.
-TEST_F(SocketTest, AStateDirectoryOfOthersIsRefused) {
+TEST_F(NoSocketTest, AStateDirectoryOfOthersIsRefused) {
   const std::string state = dir_ + "/above/other";
   for (const std::string& part : {dir_ + "/above", state, state + "/mounts"})
     ASSERT_EQ(mkdir(part.c_str(), 0755), 0);
   for (const std::string& part : {state + "/mounts", state, dir_ + "/above"}) {
     ASSERT_EQ(chmod(part.c_str(), 0777), 0);
-    const ProcessResult result = RunProcess(
-        {PPC_TEST_BIN_DIR "/ppcd", "--socket", dir_ + "/s/ppcd.sock", "--state-dir", state},
-        environment_);
-    EXPECT_EQ(result.exit_status, 1) << part;
-    EXPECT_NE(result.err.find("give --state-dir another"), std::string::npos) << result.err;
+    ExpectRefused({"--socket", dir_ + "/s/ppcd.sock", "--state-dir", state},
+                  "give --state-dir another");
     ASSERT_EQ(chmod(part.c_str(), 0755), 0);
   }
 }
 
-TEST_F(SocketTest, WrongArgumentsAreUsageErrors) {
+TEST_F(NoSocketTest, WrongArgumentsAreUsageErrors) {
   const std::string ppcd = std::string(PPC_TEST_BIN_DIR) + "/ppcd";
   for (const char* argument : {"--nonsense", "operand", "--socket"}) {
     const ProcessResult result = RunProcess({ppcd, argument}, environment_);
     EXPECT_EQ(result.exit_status, 2) << argument;
-    EXPECT_NE(result.err.find(argument), std::string::npos) << result.err;
+    EXPECT_TRUE(Has(result.err, argument));
   }
   EXPECT_EQ(RunProcess({ppcd, "--help"}, environment_).exit_status, 0);
 }

@@ -20,20 +20,18 @@ int CodeOf(const std::string& line) {
 }
 
 TEST(ParseRequest, TakesEveryOperation) {
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"ping"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"reg_policy","mount":"/m","policy":"maio"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"reg_policy","mount":"/m","policy":"maio","config":{"a":1}})"),
-            0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"rm_policy","mount":"/m"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"service_start","mount":"/m","params":{"model":"x"},
-                       "xpus":[0,1],"workers":2,"cgroup":"/c","pid":1})"),
-            0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"service_ready","mount":"/m","service_id":"abcd"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"service_stop","mount":"/m","service_id":"abcd"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"policy","mount":"/m","message":{"op":"x"}})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"list"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"status","mount":"/m"})"), 0);
-  EXPECT_EQ(CodeOf(R"({"v":1,"op":"service_id","params":{"a":1}})"), 0);
+  for (const char* line :
+       {R"({"v":1,"op":"ping"})", R"({"v":1,"op":"reg_policy","mount":"/m","policy":"maio"})",
+        R"({"v":1,"op":"reg_policy","mount":"/m","policy":"maio","config":{"a":1}})",
+        R"({"v":1,"op":"rm_policy","mount":"/m"})",
+        R"({"v":1,"op":"service_start","mount":"/m","params":{"model":"x"},
+                       "xpus":[0,1],"workers":2,"cgroup":"/c","pid":1})",
+        R"({"v":1,"op":"service_ready","mount":"/m","service_id":"abcd"})",
+        R"({"v":1,"op":"service_stop","mount":"/m","service_id":"abcd"})",
+        R"({"v":1,"op":"policy","mount":"/m","message":{"op":"x"}})", R"({"v":1,"op":"list"})",
+        R"({"v":1,"op":"status","mount":"/m"})", R"({"v":1,"op":"service_id","params":{"a":1}})"}) {
+    EXPECT_EQ(CodeOf(line), 0) << line;
+  }
 }
 
 TEST(ParseRequest, TellsWhatChangesState) {

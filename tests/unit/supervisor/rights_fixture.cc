@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "daemon/base/files.h"
+#include "tests/unit/child.h"
 
 namespace ppc::control {
 
@@ -34,15 +35,11 @@ void RightsTest::SetUp() {
   environment_.push_back("PPC_PROCROOT=" + dir_ + "/procroot");
   for (const char* cgroup : {"/", "/pods/a", "/pods/a/below", "/pods/b"}) MakeGroup(cgroup);
   ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
-  StartDaemon();
-  Register({{"log", dir_ + "/runner.log"}});
+  DaemonTest::Start();
 }
 
 void RightsTest::TearDown() {
-  for (const pid_t pid : kept_) {
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-  }
+  for (const pid_t pid : kept_) KillAndReap(pid);
   DaemonTest::TearDown();
 }
 
@@ -77,14 +74,13 @@ std::vector<Json> RightsTest::AskAs(const Caller& caller, const std::vector<Json
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {};
   UniqueFd read_end(ends[0]), write_end(ends[1]);
-  const pid_t pid = fork();
-  if (pid == 0) {
+  const pid_t pid = StartChild([&] {
     Become(caller);
     RawClient client(caller.uses_admin_socket ? socket_ : service_socket_);
     std::string text;
     for (const Json& request : requests) text += DumpJson(client.Ask(request)) + "\n";
-    _exit(WriteAll(write_end.Get(), text.data(), text.size()) ? 0 : 1);
-  }
+    (void)WriteAll(write_end.Get(), text.data(), text.size());
+  });
   write_end.Reset();
   std::string text;
   char part[4096];
@@ -108,13 +104,12 @@ pid_t RightsTest::Keep(const Caller& caller, const std::function<void()>& functi
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  const pid_t pid = fork();
-  if (pid == 0) {
+  const pid_t pid = StartChild([&] {
     Become(caller);
     function();
     write_end.Reset();
     while (true) pause();
-  }
+  });
   write_end.Reset();
   char byte;
   (void)!read(read_end.Get(), &byte, 1);  // returns once the function has

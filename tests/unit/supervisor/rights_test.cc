@@ -12,7 +12,10 @@
 #include "daemon/base/rate_limit.h"
 #include "daemon/machine/proc_info.h"
 #include "daemon/wire/listen_socket.h"
+#include "tests/unit/child.h"
+#include "tests/unit/has.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc::control {
 namespace {
@@ -90,52 +93,31 @@ TEST(RateLimit, KeepsSoManyKeys) {
   EXPECT_FALSE(limit.Take("busy", 1000)) << "those that have used least are forgotten";
 }
 
-pid_t ForkPausing() {
-  const pid_t pid = fork();
-  if (pid != 0) return pid;
-  while (true) pause();
-}
-
-void KillAndReap(pid_t pid) {
-  kill(pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
-}
-
 TEST(HeldProcess, TellsItsGroupUntilItEnds) {
-  const pid_t pid = ForkPausing();
-  const Result<HeldProcess> held = HeldProcess::Open(pid, SysRoots{});
-  ASSERT_TRUE(held) << held.error().message;
-  ASSERT_TRUE(held->Cgroup());
-  EXPECT_EQ(*held->Cgroup(), ProcessCgroup(SysRoots{}, getpid()));
-  EXPECT_TRUE(held->IsWholly(getuid()));
-  EXPECT_FALSE(held->IsWholly(getuid() + 1));
-  EXPECT_NE(held->StartNs(), 0U);
+  const pid_t pid = StartSleeper();
+  const HeldProcess held = Value(HeldProcess::Open(pid, SysRoots{}));
+  EXPECT_EQ(Value(held.Cgroup()), ProcessCgroup(SysRoots{}, getpid()));
+  EXPECT_TRUE(held.IsWholly(getuid()));
+  EXPECT_FALSE(held.IsWholly(getuid() + 1));
+  EXPECT_NE(held.StartNs(), 0U);
   KillAndReap(pid);
-  EXPECT_EQ(held->Cgroup().error().code, ESRCH);
-  EXPECT_FALSE(held->IsWholly(getuid()));
-  EXPECT_EQ(held->StartNs(), 0U);
+  EXPECT_EQ(held.Cgroup().error().code, ESRCH);
+  EXPECT_FALSE(held.IsWholly(getuid()));
+  EXPECT_EQ(held.StartNs(), 0U);
   EXPECT_EQ(HeldProcess::Open(pid, SysRoots{}).error().code, ESRCH);
 }
 
 // Where a later process has taken the number of the one that connected.
 TEST(HeldProcess, ANumberThatIsTakenAgainIsNotTheConnector) {
-  char name[] = "/tmp/ppc-peer-XXXXXX";
-  const std::string dir = mkdtemp(name);
-  const Result<UniqueFd> listening = OpenListenSocket(dir + "/s", 0600);
-  ASSERT_TRUE(listening) << listening.error().message;
-  const pid_t connector = fork();
-  if (connector == 0) {
-    const RawClient client(dir + "/s");
-    _exit(client.IsConnected() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(connector, &status, 0);
-  EXPECT_EQ(status, 0);
-  const UniqueFd accepted(accept4(listening->Get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const Result<Peer> peer = PeerOf(accepted.Get());
-  ASSERT_TRUE(peer);
-  EXPECT_EQ(peer->pid, connector);
-  EXPECT_EQ(HeldProcess::AtEndOf(accepted.Get(), peer->pid, SysRoots{}).error().code, ESRCH);
+  const TempTree tree;
+  const std::string path = tree.Path("/s");
+  const UniqueFd listening = Value(OpenListenSocket(path, 0600));
+  const pid_t connector = StartChild([&] { return RawClient(path).IsConnected() ? 0 : 1; });
+  EXPECT_EQ(EndOf(connector), 0);
+  const UniqueFd accepted(accept4(listening.Get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const Peer peer = Value(PeerOf(accepted.Get()));
+  EXPECT_EQ(peer.pid, connector);
+  EXPECT_EQ(HeldProcess::AtEndOf(accepted.Get(), peer.pid, SysRoots{}).error().code, ESRCH);
   constexpr int kPeerPidfd = 77;
   int pidfd = -1;
   socklen_t bytes = sizeof(pidfd);
@@ -147,8 +129,6 @@ TEST(HeldProcess, ANumberThatIsTakenAgainIsNotTheConnector) {
   // As if we were that later process.
   EXPECT_EQ(HeldProcess::AtEndOf(accepted.Get(), getpid(), SysRoots{}).error().code, ESRCH);
   EXPECT_EQ(HeldProcess::AtEndOf(accepted.Get(), 0, SysRoots{}).error().code, ESRCH);
-  unlink((dir + "/s").c_str());
-  rmdir(dir.c_str());
 }
 
 }  // namespace

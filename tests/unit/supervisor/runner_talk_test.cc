@@ -11,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/clock.h"
+#include "daemon/supervisor/restart_backoff.h"
+#include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::control {
@@ -28,23 +31,23 @@ class RunnerTalkTest : public ::testing::Test {
     dir_.Write("/runner", script + "while read -r line <&3; do :; done\n");
     ASSERT_EQ(chmod(program.c_str(), 0700), 0);
     loop_ = *EventLoop::Create();
-    Result<std::unique_ptr<RunnerProcess>> process =
-        RunnerProcess::Spawn(*loop_, program, "", {}, {.on_event = nullptr, .on_exit = [](int) {}});
-    ASSERT_TRUE(process) << process.error().message;
-    talk_ = std::make_unique<RunnerTalk>(*std::move(process), reads_.Enter(), options_, "/models");
+    std::unique_ptr<RunnerProcess> process = Value(RunnerProcess::Spawn(
+        *loop_, program, "", {}, {.on_event = nullptr, .on_exit = [](int) {}}));
+    talk_ = std::make_unique<RunnerTalk>(std::move(process), reads_.Enter(), options_, "/models");
   }
 
-  RunnerTalk::JsonHandler Keep(Result<Json>* answer) {
-    return [this, answer](Result<Json> got) {
-      *answer = std::move(got);
+  // The answer to a control message.
+  Result<Json> Ask(const char* op) {
+    Result<Json> answer = Json();
+    talk_->Control({{"op", op}}, [&](Result<Json> got) {
+      answer = std::move(got);
       loop_->Quit();
-    };
+    });
+    loop_->Run();
+    return answer;
   }
 
-  std::string Asked() const {
-    std::ifstream file(dir_.Path("/asked"));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string Asked() const { return dir_.Read("/asked"); }
 
   const TempTree dir_;
   Options options_{.start_timeout = Millis(20000),
@@ -58,19 +61,13 @@ class RunnerTalkTest : public ::testing::Test {
 
 TEST_F(RunnerTalkTest, OfAControlMessageThePolicysObjectIsTheAnswer) {
   Start({R"({"ok":true,"reply":{"mode":"use","v":1,"ok":true}})"});
-  Result<Json> answer = Json();
-  talk_->Control({{"op", "service_start"}}, Keep(&answer));
-  loop_->Run();
-  ASSERT_TRUE(answer) << answer.error().message;
-  EXPECT_EQ(*answer, Json({{"mode", "use"}}));
-  EXPECT_NE(Asked().find(R"("message":{"op":"service_start"})"), std::string::npos) << Asked();
+  EXPECT_EQ(Value(Ask("service_start")), Json({{"mode", "use"}}));
+  EXPECT_TRUE(Has(Asked(), R"("message":{"op":"service_start"})"));
 }
 
 TEST_F(RunnerTalkTest, ARefusalOfThePolicyIsAnError) {
   Start({R"({"ok":true,"reply":{"error":"no such service"}})"});
-  Result<Json> answer = Json();
-  talk_->Control({{"op", "service_stop"}}, Keep(&answer));
-  loop_->Run();
+  const Result<Json> answer = Ask("service_stop");
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, EINVAL);
   EXPECT_EQ(answer.error().message, "no such service");
@@ -82,13 +79,11 @@ TEST_F(RunnerTalkTest, OneThatIsStoppedIsNamedWithItsRemedy) {
   ASSERT_EQ(kill(talk_->pid(), SIGSTOP), 0);
   for (int i = 0; i < 1000 && !talk_->IsStopped(); ++i) usleep(1000);
   ASSERT_TRUE(talk_->IsStopped());
-  Result<Json> answer = Json();
-  talk_->Control({{"op", "service_stop"}}, Keep(&answer));
-  loop_->Run();
+  const Result<Json> answer = Ask("service_stop");
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ETIMEDOUT);
-  EXPECT_NE(answer.error().message.find("the runner of /models (pid "), std::string::npos);
-  EXPECT_NE(answer.error().message.find("kill -CONT it"), std::string::npos);
+  EXPECT_TRUE(Has(answer.error().message, "the runner of /models (pid "));
+  EXPECT_TRUE(Has(answer.error().message, "kill -CONT it"));
   // Nor is it asked for what would be old when it answers.
   Json lines;
   talk_->AskForLog([&](Json got) { lines = std::move(got); });
@@ -100,8 +95,7 @@ TEST_F(RunnerTalkTest, OneThatIsStoppedIsNamedWithItsRemedy) {
   });
   EXPECT_TRUE(has_answered);
   EXPECT_TRUE(talk_->Watch());
-  EXPECT_NE(talk_->WhyMute(true).find("is stopped by a signal; its lease has run out"),
-            std::string::npos);
+  EXPECT_TRUE(Has(talk_->WhyMute(true), "is stopped by a signal; its lease has run out"));
 }
 
 TEST_F(RunnerTalkTest, OneThatIsMuteForTooLongIsNoticed) {
@@ -111,8 +105,7 @@ TEST_F(RunnerTalkTest, OneThatIsMuteForTooLongIsNoticed) {
   loop_->After(Millis(200), [this] { loop_->Quit(); });
   loop_->Run();
   EXPECT_FALSE(talk_->Watch());
-  EXPECT_NE(talk_->WhyMute(false).find("does not answer; the native policy is in force once"),
-            std::string::npos);
+  EXPECT_TRUE(Has(talk_->WhyMute(false), "does not answer; the native policy is in force once"));
 }
 
 TEST_F(RunnerTalkTest, MemoryIsToldAndHeard) {
@@ -131,7 +124,7 @@ TEST_F(RunnerTalkTest, MemoryIsToldAndHeard) {
   EXPECT_EQ(reports[0]->keeps, 200u);
   EXPECT_EQ(reports[0]->wants, 300u);
   EXPECT_FALSE(reports[1]);  // that is no answer
-  EXPECT_NE(Asked().find(R"("share":4096)"), std::string::npos) << Asked();
+  EXPECT_TRUE(Has(Asked(), R"("share":4096)"));
 }
 
 TEST_F(RunnerTalkTest, LogLinesNameTheDirectory) {
@@ -158,6 +151,45 @@ TEST_F(RunnerTalkTest, AnAnswerMayComeWhenTheTalkIsOver) {
   loop_->After(Millis(100), [this] { loop_->Quit(); });
   loop_->Run();
   EXPECT_FALSE(has_answered);
+}
+
+constexpr uint64_t kHourNs = 3600 * kNsPerSec;
+
+TEST(RestartBackoff, PausesDoubleUntilTooManyHaveDiedSoon) {
+  const Options options{.first_back_off = Millis(200), .max_quick_deaths = 4};
+  RestartBackoff backoff(options);
+  backoff.Running(0);
+  EXPECT_EQ(backoff.Died(kNsPerSec, true), Millis(200));
+  EXPECT_EQ(backoff.Died(kNsPerSec, false), Millis(400));
+  EXPECT_EQ(backoff.Died(kNsPerSec, false), Millis(800));
+  EXPECT_EQ(backoff.Died(kNsPerSec, false), std::nullopt);
+  EXPECT_EQ(backoff.DeathsInARow(), 4);
+  EXPECT_EQ(backoff.Restarts(), 3u);
+}
+
+TEST(RestartBackoff, WhoRanForLongHasDiedForTheFirstTime) {
+  const Options options{.first_back_off = Millis(200), .quick_death = Millis(10000)};
+  RestartBackoff backoff(options);
+  backoff.Running(0);
+  EXPECT_EQ(backoff.Died(kNsPerSec, true), Millis(200));
+  backoff.Running(2 * kNsPerSec);
+  EXPECT_EQ(backoff.Died(13 * kNsPerSec, true), Millis(200));
+  EXPECT_EQ(backoff.DeathsInARow(), 0);
+}
+
+TEST(RestartBackoff, AFailedPolicyIsTriedAgainLaterEachTimeButWithinTheHour) {
+  const Options options{.first_retry = Millis(60000), .max_quick_deaths = 1};
+  RestartBackoff backoff(options);
+  // It was there before ppcd came, and has not run since, however long the machine has.
+  EXPECT_EQ(backoff.Failed(5 * kHourNs), Millis(60000));
+  EXPECT_EQ(backoff.Failed(7 * kHourNs), Millis(120000));
+  for (int i = 0; i < 10; ++i) backoff.Failed(8 * kHourNs);
+  EXPECT_EQ(backoff.Failed(9 * kHourNs), Millis(3600000));
+  backoff.TryAgain();
+  backoff.Running(10 * kHourNs);
+  EXPECT_EQ(backoff.Failed(10 * kHourNs + kNsPerSec), Millis(3600000));
+  backoff.Running(11 * kHourNs);
+  EXPECT_EQ(backoff.Failed(13 * kHourNs), Millis(60000));
 }
 
 }  // namespace

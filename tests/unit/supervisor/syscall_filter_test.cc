@@ -17,19 +17,15 @@
 #include <functional>
 #include <string>
 
+#include "tests/unit/child.h"
+#include "tests/unit/hidden_call.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
 namespace ppc::control {
 namespace {
 
 // What a child of its own returns, since a filter stays; 128 + signal where that ends it.
-int InChild(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+int InChild(const std::function<int()>& body) { return EndOf(StartChild(body)); }
 
 // errno of a call under the filter; 0 where it succeeds.
 int UnderFilter(const std::function<long()>& call) {
@@ -55,12 +51,9 @@ TEST(SyscallFilter, WhatPpcdNeedsIsLetThrough) {
         InChild([number] { return syscall(number, -1, 0, 0, 0, 0) < 0 ? errno : 0; });
     EXPECT_EQ(AskedFor(number), natively) << number;
   }
-  EXPECT_EQ(UnderFilter([] {
-              const pid_t child = fork();
-              if (child == 0) execl("/bin/true", "true", nullptr);
-              int status = -1;
-              waitpid(child, &status, 0);
-              return status == 0 ? 0L : -1L;
+  EXPECT_EQ(InChild([] {
+              if (!FilterSystemCalls()) return 255;
+              return EndOf(StartChild([] { return execl("/bin/true", "true", nullptr); }));
             }),
             0);
 }
@@ -93,17 +86,7 @@ TEST(SyscallFilter, NumbersOfAnotherMachineAreRefused) {
 
 TEST(SyscallFilter, AKernelWithoutFiltersIsNamed) {
   const int said = InChild([] {
-    sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog filter{4, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-      return 255;
-    }
+    if (!HideCall(SYS_seccomp)) return 255;
     const Status filtered = FilterSystemCalls();
     return !filtered && filtered.error().message.find("CONFIG_SECCOMP_FILTER") != std::string::npos
                ? 0
@@ -128,8 +111,7 @@ class FilteredDaemonTest : public DaemonTest {
 TEST_F(FilteredDaemonTest, ItAndItsRunnersHaveOne) {
   const int own = FiltersOf(getpid());
   if (own < 0) GTEST_SKIP() << "a kernel that does not tell of filters";
-  StartDaemon();
-  Register();
+  Start();
   ASSERT_TRUE(WaitForState("running"));
   EXPECT_EQ(FiltersOf(daemon_), own + 1);
   EXPECT_EQ(FiltersOf(RunnerPid()), own + 1);

@@ -13,17 +13,10 @@ namespace {
 class ProcessXpuTest : public testing::Test {
  protected:
   ProcessXpuTest() : roots_{tree_.Root(), tree_.Root()} {
-    machine_.xpus.resize(2);
-    machine_.xpus[0].bdf = "0000:01:00.0";
-    machine_.xpus[1].bdf = "0000:02:00.0";
-    machine_.xpus[1].vendor = 0x19e5;
+    machine_.xpus = {{.bdf = "0000:01:00.0"}, {.bdf = "0000:02:00.0", .vendor = 0x19e5}};
   }
   // A process that lives; `ticks` since boot, of 10 ms.
-  void Alive(int pid, int ticks) {
-    tree_.Write("/proc/" + std::to_string(pid) + "/stat",
-                std::to_string(pid) + " (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " +
-                    std::to_string(ticks) + " 0\n");
-  }
+  void Alive(int pid, int ticks) { tree_.WriteStat(pid, 1, 1, static_cast<uint64_t>(ticks)); }
   static uint64_t Start(int ticks) { return static_cast<uint64_t>(ticks) * 10 * kNsPerMs; }
   void Environ(int pid, const std::string& text) {
     tree_.Write("/proc/" + std::to_string(pid) + "/environ", text + std::string(1, '\0'));
@@ -106,15 +99,10 @@ TEST_F(ProcessXpuTest, AProcessWithSeveralDevicesSaysNothing) {
 class VisibleDevicesTest : public testing::Test {
  protected:
   VisibleDevicesTest() : roots_{tree_.Root(), tree_.Root()} {
-    for (const auto& [bdf, vendor] : {std::pair<const char*, uint16_t>{"0000:01:00.0", 0x1002},
-                                      {"0000:02:00.0", 0x10de},
-                                      {"0000:03:00.0", 0x10de},
-                                      {"0000:04:00.0", 0x19e5}}) {
-      Xpu xpu;
-      xpu.bdf = bdf;
-      xpu.vendor = vendor;
-      xpus_.push_back(xpu);
-    }
+    xpus_ = {{.bdf = "0000:01:00.0", .vendor = 0x1002},
+             {.bdf = "0000:02:00.0", .vendor = 0x10de},
+             {.bdf = "0000:03:00.0", .vendor = 0x10de},
+             {.bdf = "0000:04:00.0", .vendor = 0x19e5}};
     tree_.Write("/proc/driver/nvidia/gpus/0000:02:00.0/information", "GPU UUID: \t GPU-aa11\n");
     tree_.Write("/proc/driver/nvidia/gpus/0000:03:00.0/information", "GPU UUID: \t GPU-ab22\n");
   }
@@ -159,11 +147,8 @@ class ProcessXpuChainTest : public ProcessXpuTest {
     machine_ = Topology();
     for (int n = 0; n < nodes; ++n) machine_.nodes.push_back(NumaNode{n, {2 * n, 2 * n + 1}});
     for (int i = 0; i < xpus; ++i) {
-      Xpu xpu;
-      xpu.bdf = "0000:0" + std::to_string(i) + ":00.0";
-      xpu.vendor = 0x10de;
-      xpu.node = i % nodes;
-      machine_.xpus.push_back(xpu);
+      const std::string bdf = "0000:0" + std::to_string(i) + ":00.0";
+      machine_.xpus.push_back({.bdf = bdf, .vendor = 0x10de, .node = i % nodes});
     }
   }
   void Thread(int pid, int tid, const std::string& cpus, const std::string& mems) {
@@ -231,6 +216,12 @@ TEST_F(ProcessXpuChainTest, AWorkerStartedAnewGetsTheXpuOfTheDeadOne) {
   std::filesystem::remove_all(tree_.Path("/proc/102"));
   EXPECT_EQ(chain.Find(103, Start(1), 0).xpu, 0);
   EXPECT_EQ(chain.Find(104, Start(1), 0).xpu, 2);
+  // Those that have ended are not looked at for each worker that comes.
+  for (const int pid : {101, 102}) {
+    XpuAnswer cached;
+    (void)chain.Explain(pid, Start(1), &cached);
+    EXPECT_EQ(cached.source, XpuSource::kUnknown) << pid;
+  }
 }
 
 TEST_F(ProcessXpuChainTest, AMemoryNodeCountsToo) {
@@ -292,7 +283,7 @@ TEST_F(ProcessXpuChainTest, WhatIsToldOutlivesAFullTable) {
 TEST_F(ProcessXpuChainTest, ExplainTellsAllAndDecidesNothing) {
   Machine(2, 2);
   Alive(71, 1);
-  Environ(71, std::string("LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=0", 37));
+  Environ(71, std::string("LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=0", 36));
   ProcessXpu chain(roots_, {0, 1}, &machine_);
   XpuAnswer cached;
   std::vector<XpuFinding> all = chain.Explain(71, Start(1), &cached);

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/xpu/vendor_xpus.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <thread>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/xpu/process_xpu.h"
+#include "tests/unit/has.h"
+#include "tests/unit/hidden_call.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -25,15 +31,10 @@ class VendorXpusTest : public testing::Test {
     setenv("PPC_DCMI_LIBRARY", PPC_FAKE_DCMI, 1);
     Behave("");
     Pids("");
-    for (const auto& [bdf, vendor] : {std::pair<const char*, uint16_t>{"0000:01:00.0", 0x10de},
-                                      {"0000:c1:00.0", 0x19e5},
-                                      {"0000:c3:00.0", 0x19e5},
-                                      {"0001:3b:00.1", 0x10de}}) {
-      Xpu xpu;
-      xpu.bdf = bdf;
-      xpu.vendor = vendor;
-      xpus_.push_back(xpu);
-    }
+    xpus_ = {{.bdf = "0000:01:00.0", .vendor = 0x10de},
+             {.bdf = "0000:c1:00.0", .vendor = 0x19e5},
+             {.bdf = "0000:c3:00.0", .vendor = 0x19e5},
+             {.bdf = "0001:3b:00.1", .vendor = 0x10de}};
     options_.query.program = PPC_TEST_RUNNER;
   }
   // Nothing that was started is left.
@@ -104,7 +105,7 @@ TEST_F(VendorXpusTest, WhatIsMissingIsNamed) {
   Nvml(PPC_FAKE_NVML_WITHOUT);
   EXPECT_EQ(AskNvmlOf(12).says, "NVML has no nvmlDeviceGetComputeRunningProcesses_v2");
   Nvml("/nowhere/libnvidia-ml.so.1");
-  EXPECT_NE(AskNvmlOf(12).says.find("/nowhere/libnvidia-ml.so.1"), std::string::npos);
+  EXPECT_TRUE(Has(AskNvmlOf(12).says, "/nowhere/libnvidia-ml.so.1"));
   setenv("PPC_DCMI_LIBRARY", PPC_FAKE_DCMI_WITHOUT, 1);
   EXPECT_EQ(AskDcmiOf(12).says, "DCMI has no dcmi_get_device_pcie_info_v2");
 }
@@ -115,6 +116,19 @@ TEST_F(VendorXpusTest, ErrorsOfTheLibrary) {
   EXPECT_EQ(AskDcmiOf(12).says, "dcmi_init fails with -8005");
   Behave("strange");
   EXPECT_EQ(AskDcmiOf(12).says, "dcmi_get_card_list fails with 1000");
+}
+
+TEST_F(VendorXpusTest, ALibraryGetsNoDescriptorOfOurs) {
+  Behave("closed");
+  Pids("0:11");
+  const UniqueFd leak(fcntl(0, F_DUPFD, 100));
+  ASSERT_TRUE(leak.IsValid());
+  EXPECT_EQ(AskNvmlOf(11).xpu, 0);
+  std::thread([&] {
+    ASSERT_TRUE(HideCall(SYS_close_range));
+    const VendorXpus::Answer answer = AskNvmlOf(11);
+    EXPECT_EQ(answer.xpu, 0) << answer.says;
+  }).join();
 }
 
 TEST_F(VendorXpusTest, ADeviceThatDoesNotAnswer) {
@@ -132,7 +146,7 @@ TEST_F(VendorXpusTest, ALibraryThatCrashesOrEnds) {
   Behave("quit");
   EXPECT_EQ(AskNvmlOf(12).says, "gave no answer that can be read");
   options_.query.program = "/nowhere/ppc-runner";
-  EXPECT_NE(AskNvmlOf(12).says.find("/nowhere/ppc-runner"), std::string::npos);
+  EXPECT_TRUE(Has(AskNvmlOf(12).says, "/nowhere/ppc-runner"));
 }
 
 TEST_F(VendorXpusTest, ALibraryThatNeverReturns) {
@@ -194,10 +208,7 @@ TEST_F(VendorXpusTest, DcmiKnowsTheDeviceOfAProcess) {
 class VendorChainTest : public VendorXpusTest {
  protected:
   VendorChainTest() { machine_.xpus = xpus_; }
-  void Alive(int pid) {
-    tree_.Write("/proc/" + std::to_string(pid) + "/stat",
-                std::to_string(pid) + " (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 0\n");
-  }
+  void Alive(int pid) { tree_.WriteStat(pid, 1, 1, 1); }
   static constexpr uint64_t kStart = 10 * kNsPerMs;
   Topology machine_;
 };

@@ -126,6 +126,7 @@ def ages(files):
     kept = {os.path.basename(name) for name in files if name.startswith("bench/results/")} - {"README.md"}
     findings = [f"{RESULTS}: no row of {name}, or one without date and commit" for name in sorted(kept - set(rows))]
     findings += [f"{RESULTS}: {name} is not there" for name in sorted(set(rows) - kept)]
+    findings += [f"bench/renew: says nothing of {name}" for name in sorted(kept) if f'"{name}"' not in text_of("bench/renew")]
     # A shallow clone has no history to count in.
     if git("rev-parse", "--is-shallow-repository") != "false":
         return findings

@@ -111,7 +111,7 @@ def words(files):
 
 # The observer's programs.
 IN_KERNEL = ("bench/observer/empty.bpf.c", *("daemon/backend/observer/" + name for name in (
-    "observer.bpf.c", "observer_maps.h", "observer_note.h", "kernel_types.h")))
+    "observer.bpf.c", "observer_maps.h", "observer_names.h", "observer_note.h", "kernel_types.h")))
 
 
 def licences(files):

@@ -28,13 +28,13 @@ def _stage_bar(panel, run):
     return "".join(out)
 
 
-def _curve(panel, run, samples):
+def _curve(panel, run, samples, step):
     end = min(panel.x_range[1], (run["end_ns"] - run["zero_ns"]) / 1e9)
-    points = samples.bandwidth(STEP, end)
+    points = samples.bandwidth(step, end)
     lead = run.get("lead_s") or 0
     if lead:
-        before = [(-lead + STEP * i, 0) for i in range(int(lead / STEP) + 1)]
-        points = [(t, (samples._bytes_at(t) - samples._bytes_at(t - STEP)) / STEP)
+        before = [(-lead + step * i, 0) for i in range(int(lead / step) + 1)]
+        points = [(t, (samples.bytes_at(t) - samples.bytes_at(t - step)) / step)
                   for t, _ in before] + points
     if not points:
         return svg.text(panel.left + 8, panel.top + 30, "no samples", 11, svg.MUTED)
@@ -42,13 +42,13 @@ def _curve(panel, run, samples):
     steps = []
     for time, value in points:
         y = panel.y(min(value / 1e6, panel.y_range[1]))
-        steps += [(panel.x(max(time - STEP, panel.x_range[0])), y), (panel.x(time), y)]
+        steps += [(panel.x(max(time - step, panel.x_range[0])), y), (panel.x(time), y)]
     area = [(steps[0][0], panel.bottom)] + steps + [(steps[-1][0], panel.bottom)]
     return (svg.polygon(area, shade, fill_opacity=0.28) + svg.polyline(steps, shade, 1.4))
 
 
-def draw(runs, samples_of, disk_mbps, x_range, title):
-    """runs: one per system; samples_of(run) gives its Samples."""
+def parts(runs, samples_of, disk_mbps, x_range, step=STEP):
+    """(width, height, elements).  runs: one per system; samples_of(run) gives its Samples; step: seconds a point."""
     y_max = disk_mbps * 1.15
     body = [svg.legend(LEFT, 14, [(look.STAGES["init"], "init", "box"),
                                   (look.STAGES["load"], "load", "box"),
@@ -62,7 +62,7 @@ def draw(runs, samples_of, disk_mbps, x_range, title):
         body.append(panel.frame([0, disk_mbps / 2, disk_mbps], ["0", f"{disk_mbps / 2:.0f}",
                                                               f"{disk_mbps:.0f}"],
                                 svg.ticks(*x_range, 14), show_x=False))
-        body.append(_curve(panel, run, samples_of(run)))
+        body.append(_curve(panel, run, samples_of(run), step))
         body.append(svg.line(LEFT, panel.y(disk_mbps), panel.right, panel.y(disk_mbps), "#b91c1c",
                              1, stroke_dasharray="4 3"))
         body.append(_stage_bar(panel, run))
@@ -75,4 +75,9 @@ def draw(runs, samples_of, disk_mbps, x_range, title):
                                      svg.MUTED, "middle"))
             body.append(panel.x_title("seconds from the start of the clock", 38))
         top = panel.bottom + GAP - 8
-    return svg.document(LEFT + WIDTH + 16, top + 36, "".join(body), title)
+    return LEFT + WIDTH + 16, top + 36, body
+
+
+def draw(runs, samples_of, disk_mbps, x_range, title):
+    width, height, body = parts(runs, samples_of, disk_mbps, x_range)
+    return svg.document(width, height, "".join(body), title)

@@ -33,11 +33,11 @@ class Samples:
             return []
         result = []
         for index in range(1, int(end / step) + 2):
-            later, earlier = self._bytes_at(index * step), self._bytes_at((index - 1) * step)
+            later, earlier = self.bytes_at(index * step), self.bytes_at((index - 1) * step)
             result.append((index * step, (later - earlier) / step))
         return result
 
-    def _bytes_at(self, time):
+    def bytes_at(self, time):
         right = bisect.bisect_left(self.times, time)
         if right == 0:
             return self.read_bytes[0]

@@ -31,6 +31,7 @@ inline void FillContent(uint64_t key, uint64_t index, uint8_t* out, uint64_t byt
     const uint64_t word = ContentWord(key, index + i);
     std::memcpy(out + 8 * i, &word, 8);
   }
+  if (bytes % 8 == 0) return;
   const uint64_t tail = ContentWord(key, index + words);
   std::memcpy(out + 8 * words, &tail, bytes % 8);
 }
