@@ -26,7 +26,7 @@ std::string Shown(double number) {
 }  // namespace
 
 const Json* ConfigReader::Find(const char* key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   if (!status_) return nullptr;
   const auto it = object_.find(key);
   return it == object_.end() || it->is_null() ? nullptr : &*it;

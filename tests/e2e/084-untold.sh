@@ -43,7 +43,7 @@ must ppcctl rm_policy "$MNT"
 register "$MNT" maio '{"service_id": "svc-own", "workers": 1}'
 has "$(services)" "'svc-own'" "services of the runner"
 has "$(ppcctl status --json "$MNT")" '"svc-own"' "status"
-sleep 1
+ticks_pass 5
 eq "$(loaded)" 0 "bytes loaded before a process reads"
 start own-1
 start own-2

@@ -8,12 +8,13 @@ MODEL=$PPC_E2E_SLOW/large
 SHARE=$((64 << 20)) # that a guess may load
 model_bytes=$(du -cb "$MODEL"/*.safetensors | awk 'END {print $1}')
 chmod 755 "$WORK"
-# It maps the files and touches each page, three seconds after its start: more than a guess takes to load its share.
+mkfifo "$WORK/go"
+# It maps the files and touches each page, once a line has come on its standard input.
 cat >"$WORK/load.py" <<'EOF'
-import glob, mmap, sys, time
+import glob, mmap, sys
 if "--nothing" in sys.argv:
     sys.exit(0)
-time.sleep(3)
+sys.stdin.readline()
 for name in sorted(glob.glob(sys.argv[1] + "/*.safetensors")):
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
         sum(pages[::4096])
@@ -29,10 +30,16 @@ start() {
   within 10 has_ended || fail "the service of a process that has ended goes on"
   before=$(loaded)
   drop_caches
-  load --seed "$RANDOM" &
+  load --seed "$RANDOM" <"$WORK/go" &
   reader=$!
-  sleep 2.5
-  EARLY=$(($(loaded) - before))
+  exec 8>"$WORK/go"
+  EARLY=-1
+  while ((EARLY != $(loaded) - before)); do
+    EARLY=$(($(loaded) - before))
+    ticks_pass 5
+  done
+  echo >&8
+  exec 8>&-
   wait "$reader" || fail "$1: the reader failed"
   AHEAD=$((($(loaded) - before) * 100 / model_bytes))
   echo "# counted: $1 early=$((EARLY >> 20))MiB ahead=$AHEAD%"
@@ -43,7 +50,7 @@ cost() {
   before=$(loaded)
   drop_caches
   "$@" || fail "'$*' failed"
-  sleep 1
+  ticks_pass 5
   within 10 has_ended || fail "the service of a process that has ended goes on"
   echo $(($(loaded) - before))
 }

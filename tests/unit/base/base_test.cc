@@ -193,6 +193,16 @@ TEST(ConfigReader, UnknownKeysAreGuessed) {
             "there is no option \"elsewhere\"; there are wait_ms limit share on file");
 }
 
+// "reserve" of the runner is a size or a share.
+TEST(ConfigReader, AKeyThatIsLookedAtTwiceIsListedOnce) {
+  const Json object{{"elsewhere", 1}};
+  uint64_t bytes = 0;
+  ConfigReader reader(object, "option");
+  (void)reader.Find("reserve");
+  reader.Size("reserve", &bytes);
+  EXPECT_EQ(reader.Finish().error().message, "there is no option \"elsewhere\"; there are reserve");
+}
+
 TEST(Files, BelowADirectory) {
   EXPECT_TRUE(IsBelow("/models", "/models"));
   EXPECT_TRUE(IsBelow("/models/a/b", "/models"));

@@ -130,7 +130,6 @@ TEST_F(RunnerTest, AnAnswerOfAnotherTypeEndsNobody) {
 }
 
 TEST_F(RunnerTest, AnAnswerThatIsTooLongIsLeftOut) {
-  RestartAtTimeScale(2);
   Register({{"status_bytes", 5 << 20}});
   const pid_t runner = RunnerPid();
   for (int i = 0; i < 3; ++i) {
