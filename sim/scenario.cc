@@ -218,70 +218,52 @@ Status ReadStranger(const Json& json, Scenario* s) {
 // What no single member tells.
 Status CheckScenario(const Scenario& s, const std::string& name) {
   uint32_t workers = s.service.workers;
-  for (const Other& other : s.others) workers += other.service.workers;
-  if (workers < 1 || workers > 256)
-    return Error{EINVAL, name + ": \"workers\" of all services must be 1 to 256 together"};
-  if (s.service.on_node >= s.service.of_nodes) {
-    return Error{EINVAL, name + ": \"on_node\" must be below \"of_nodes\""};
-  }
-  const auto is_short = [&](const auto& ranks) { return ranks.size() != s.service.workers; };
-  if (!s.node_records.empty() &&
-      (s.node_records.size() != s.service.of_nodes ||
-       std::any_of(s.node_records.begin(), s.node_records.end(), is_short))) {
-    return Error{EINVAL, name +
-                             ": \"node_records\" needs one list for each of \"of_nodes\", with "
-                             "one number per worker"};
-  }
-  if (s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0)) {
-    return Error{EINVAL, name + ": the numbers of \"kv\" must be above 0"};
-  }
-  if (s.kv.is_on && (!s.log.empty() || !s.others.empty() || !s.strangers.empty())) {
-    return Error{EINVAL, name + ": \"kv\" is the only service, and there are no strangers"};
-  }
-  if (!s.log.empty() && !s.others.empty()) {
-    return Error{EINVAL, name + ": a recorded log is one service's"};
-  }
-  if (s.system.dies_at > 0 && !s.others.empty()) {
-    return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
-  }
-  if (!s.system.is_told && !s.others.empty()) {
-    return Error{EINVAL, name + ": \"is_told\" is of one service alone"};
-  }
-  if (s.system.policy.empty() && (s.system.dies_at > 0 || s.system.dies_after_ready_s > 0)) {
-    return Error{EINVAL, name + ": only a \"policy\" can die"};
-  }
   uint32_t mounts = 1;
   for (const Other& other : s.others) {
+    workers += other.service.workers;
     mounts += other.has_own_policy ? 1 : 0;
-    if (other.has_own_policy && (other.model.empty() || s.limit_share > 0)) {
-      return Error{EINVAL, name + ": \"has_own_policy\" needs a \"model\", and no limit"};
-    }
-  }
-  if (mounts > kMaxMounts) {
-    return Error{EINVAL, name + ": at most " + std::to_string(kMaxMounts) + " policies"};
-  }
-  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
-      s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
-    return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
   }
   const FolderOptions& f = s.folder;
-  if (f.models > 26 ||
-      (f.models > 0 && (f.shards == 0 || f.tensor_bytes == 0 || f.shard_bytes == 0))) {
-    return Error{EINVAL, name + ": \"folder\" has 1 to 26 models, and numbers above 0"};
-  }
-  if (s.service.part <= 0 || s.service.part > 1) {
-    return Error{EINVAL, name + ": \"part\" must be above 0 and at most 1"};
-  }
+  const auto is_short = [&](const auto& ranks) { return ranks.size() != s.service.workers; };
+  const auto is_unbounded = [&](const Other& other) {
+    return other.has_own_policy && (other.model.empty() || s.limit_share > 0);
+  };
   const auto is_idle = [](const Neighbour& one) { return one.every_s <= 0 || one.bytes == 0; };
-  if (std::ranges::any_of(s.neighbours, is_idle)) {
-    return Error{EINVAL, name + ": the numbers of \"neighbours\" must be above 0"};
-  }
-  if (s.slow_at_s > 0 && s.slow_bytes_per_s <= 0) {
-    return Error{EINVAL, name + ": \"slow_at_s\" needs \"slow_mbps\""};
-  }
-  if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
-    return Error{EINVAL, name + ": \"ranks\" needs one number per worker"};
-  }
+  const struct {
+    bool is_wrong;
+    const char* why;
+  } checks[] = {
+      {workers < 1 || workers > 256, "\"workers\" of all services must be 1 to 256 together"},
+      {s.service.on_node >= s.service.of_nodes, "\"on_node\" must be below \"of_nodes\""},
+      {!s.node_records.empty() && (s.node_records.size() != s.service.of_nodes ||
+                                   std::ranges::any_of(s.node_records, is_short)),
+       "\"node_records\" needs one list for each of \"of_nodes\", with one number per worker"},
+      {s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0),
+       "the numbers of \"kv\" must be above 0"},
+      {s.kv.is_on && (!s.log.empty() || !s.others.empty() || !s.strangers.empty()),
+       "\"kv\" is the only service, and there are no strangers"},
+      {!s.log.empty() && !s.others.empty(), "a recorded log is one service's"},
+      {s.system.dies_at > 0 && !s.others.empty(), "\"dies_at\" is for one service alone"},
+      {!s.system.is_told && !s.others.empty(), "\"is_told\" is of one service alone"},
+      {s.system.policy.empty() && (s.system.dies_at > 0 || s.system.dies_after_ready_s > 0),
+       "only a \"policy\" can die"},
+      {std::ranges::any_of(s.others, is_unbounded),
+       "\"has_own_policy\" needs a \"model\", and no limit"},
+      {mounts > kMaxMounts, "there are more policies than mounts can be"},
+      {s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
+           s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage,
+       "scale, consumer and the machine's numbers must be above 0"},
+      {f.models > 26 ||
+           (f.models > 0 && (f.shards == 0 || f.tensor_bytes == 0 || f.shard_bytes == 0)),
+       "\"folder\" has 1 to 26 models, and numbers above 0"},
+      {s.service.part <= 0 || s.service.part > 1, "\"part\" must be above 0 and at most 1"},
+      {std::ranges::any_of(s.neighbours, is_idle), "the numbers of \"neighbours\" must be above 0"},
+      {s.slow_at_s > 0 && s.slow_bytes_per_s <= 0, "\"slow_at_s\" needs \"slow_mbps\""},
+      {!s.service.ranks.empty() && is_short(s.service.ranks),
+       "\"ranks\" needs one number per worker"},
+  };
+  for (const auto& [is_wrong, why] : checks)
+    if (is_wrong) return Error{EINVAL, name + ": " + why};
   return Ok();
 }
 
@@ -381,10 +363,25 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
   return s;
 }
 
-Result<Scenario> ReadScenario(const std::string& path) {
+// What a file says, over what the one says that it is like.
+static Result<Json> ReadMerged(const std::string& path, bool may_be_like) {
   const Result<std::string> text = ReadFile(path, size_t{1} << 20);
   if (!text) return text.error();
   const Result<Json> json = ParseJsonObject(*text, path);
+  if (!json || !json->contains("like")) return json;
+  Json over = *json;
+  const Json like = over["like"];
+  over.erase("like");
+  if (!may_be_like || !like.is_string())
+    return Error{EINVAL, path + ": \"like\" must be the name of a scenario that has none"};
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  Result<Json> merged = ReadMerged(directory + like.get<std::string>() + ".json", false);
+  if (merged) merged->merge_patch(over);
+  return merged;
+}
+
+Result<Scenario> ReadScenario(const std::string& path) {
+  const Result<Json> json = ReadMerged(path, true);
   if (!json) return json.error();
   std::string name = path.substr(path.rfind('/') + 1);
   if (name.ends_with(".json")) name.resize(name.size() - 5);

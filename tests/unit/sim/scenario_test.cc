@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "sim/experiment.h"
 #include "sim/fuzz.h"
 #include "sim/replay.h"
+#include "sim/temp_dir.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 #include "tests/unit/units.h"
@@ -49,6 +51,26 @@ TEST(Scenario, MistakesAreNamed) {
   EXPECT_TRUE(Has(ErrorOf(R"({"system": {"is_told": false}, "others": [{}]})"), "is_told"));
   EXPECT_TRUE(Has(ErrorOf(R"({"machine": {"mbps": 0}})"), "above 0"));
   EXPECT_TRUE(Has(ErrorOf(R"({"expect": {"load_s": {"less": 1}}})"), "less"));
+}
+
+TEST(Scenario, OneThatIsLikeAnotherSaysWhatDiffers) {
+  const TempDir dir;
+  const auto keep = [&](const std::string& name, const std::string& text) {
+    std::ofstream(dir.path() + "/" + name + ".json") << text;
+    return ReadScenario(dir.path() + "/" + name + ".json");
+  };
+  const Result<Scenario> plain =
+      keep("plain", R"({"scale": 7, "consumer": 2, "service": {"workers": 3, "part": 0.5}})");
+  ASSERT_TRUE(plain);
+  const Scenario other = Value(
+      keep("other", R"({"like": "plain", "scale": 9, "service": {"part": null, "on_node": 0}})"));
+  EXPECT_EQ(other.name, "other");
+  EXPECT_EQ(other.scale, 9u);
+  EXPECT_EQ(other.consumer, plain->consumer);
+  EXPECT_EQ(other.service.workers, 3u);
+  EXPECT_EQ(other.service.part, ServiceOptions().part);
+  EXPECT_TRUE(Has(keep("third", R"({"like": "other"})").error().message, "that has none"));
+  EXPECT_FALSE(keep("fourth", R"({"like": "nothing"})"));
 }
 
 TEST(Scenario, AnExpectationOfNoMetricDoesNotHold) {
