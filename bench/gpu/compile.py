@@ -12,7 +12,7 @@ import tempfile
 from . import ppc
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
-START = os.path.join(TOP, "tests", "all", "compile.start.py")
+START = os.path.join(TOP, "bench", "coldstart", "compile.start.py")
 LIMIT_S = 200
 # The assembler in place of itself: notes what it is asked, and does it.
 COUNTING = '#!/bin/sh\ncase $* in *--version*) ;; *) echo "$*" >>{asked} ;; esac\nexec {real} "$@"\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A start-up as tests/all/compile and bench/gpu/compile have it: compiles some modules and functions, says what that took, and
+"""A start-up as bench/coldstart/compile and bench/gpu/compile have it: compiles some modules and functions, says what that took, and
 is ready. DEVICE: where it computes, as torch names it (default cpu)."""
 import glob
 import hashlib
