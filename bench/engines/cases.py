@@ -52,24 +52,16 @@ def compiled(store, name):
     if not os.path.exists(program):
         if not shutil.which("cc"):
             raise Missing(f"no cc to compile bench/engines/inside/{name}.c; install gcc")
-        quietly(["cc", "-O2", "-o", program, inside(f"{name}.c")], f"compiling {name}.c")
+        quietly(["cc", "-O2", "-pthread", "-o", program, inside(f"{name}.c")], f"compiling {name}.c")
     return program
 
 
-def ranks(count, init_s, us_per_mib):
+def reader(**numbers):
+    """Of all shards: bench/engines/inside/reader.c."""
 
     def command(store, directory):
-        return [compiled(store, "ranks"), str(count), str(init_s), str(us_per_mib), *shards_of(directory)]
-
-    return command
-
-
-def passes(number, pause_ms, before_s=0):
-    """before_s: initialises so long, as imports do."""
-
-    def command(store, directory):
-        words = [compiled(store, "passes"), str(number), str(pause_ms), *shards_of(directory)]
-        return ["/bin/sh", "-c", f'sleep {before_s}; exec "$0" "$@"', *words] if before_s else words
+        return [compiled(store, "reader"), *(f"{name}={number}" for name, number in numbers.items()),
+                *shards_of(directory)]
 
     return command
 
@@ -112,15 +104,15 @@ CASES = (
          Program(completion(24, "experts", "2"), watch.Logged(EVALUATED)), 1400 * MIB, needs=("light", "programs"),
          in_table=False),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
-         Program(passes(14, 700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
+         Program(reader(passes=14, pause_ms=700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
     Case("two-ranks", "two processes map, touch and keep all of 1,175 MiB, memory 45%", "files-1230",
-         Program(ranks(2, 2, 4000), LINES), 529 * MIB, needs=("light",)),
+         Program(reader(workers=2, before_ms=2000, us_per_mib=4000), LINES), 529 * MIB, needs=("light",)),
     Case("paper", "the paper's registration (`service_id`, `workers`), 440 MiB, three starts", "files-440", COPIED,
          ways=(("paper", 3),)),
     Case("plain", "`reg_policy DIR maio`, 440 MiB after 3 s of imports, three starts", "files-440", COPIED,
          ways=(("plain", 3),)),
     Case("plain-mapped", "the same registration, 440 MiB mapped by a small program that sleeps 3 s first, three starts",
-         "files-440", Program(passes(1, 0, 3), LINES), ways=(("plain", 3),), needs=("light",)),
+         "files-440", Program(reader(before_ms=3000), LINES), ways=(("plain", 3),), needs=("light",)),
     Case("diffusers", "components in subdirectories, a checkpoint of 384 MiB beside them", "diffusers",
          Program(copied(*PARTS), LINES)),
     Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",
@@ -132,7 +124,7 @@ CASES = (
     Case("dontneed", "a neighbour drops the model by DONTNEED each second, 1,175 MiB", "files-1230", COPIED,
          neighbour=neighbours.dontneed),
     Case("memory-disk", "a disk in memory, 1,760 MiB, no initialisation", "files-1850",
-         Program(passes(1, 0), LINES), in_memory=True, needs=("light",)),
+         Program(reader(), LINES), in_memory=True, needs=("light",)),
 )
 
 

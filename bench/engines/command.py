@@ -2,16 +2,18 @@
 """tests/all/engines from its arguments to its exit status."""
 import argparse
 import fcntl
+import json
 import os
 import signal
 import sys
 
 from demo.slowdisk import DiskError
 
-from . import case_table, cases, catalog, ppc, records, table
+from . import case_table, cases, catalog, cells, ppc, records, table
 from .sitting import Sitting
 from .store import BUILD, TOP, Missing, Store, SuiteError
 
+CELLS = os.path.join(TOP, "bench", "results", "cells.jsonl")
 RESULTS = os.path.join(TOP, "bench", "results", "engines.jsonl")
 
 
@@ -38,6 +40,10 @@ def parse(arguments):
     parser.add_argument("--limit-mib", type=int, help="another memory group than the case's; 0: none")
     parser.add_argument("--table", action="store_true", help="all short cases, or that of --case, natively and with PPC by turns")
     parser.add_argument("--rounds", type=int, default=1, help="of --table (default 1)")
+    parser.add_argument("--cells", type=int, metavar="NUMBER", help="starts at random: which reads more than natively?")
+    parser.add_argument("--seed", type=int, default=1, help="of --cells (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="of --cells: its first one (default 0)")
+    parser.add_argument("--cell", type=json.loads, metavar="JSON", help="one cell, as --cells tells it")
     parser.add_argument("--build", metavar="DIR", default=BUILD, help="the build under test (default build)")
     parser.add_argument("--store", metavar="DIR", default=os.path.join(BUILD, "engines"),
                         help="where programs and models are kept (default build/engines)")
@@ -85,6 +91,14 @@ def perform(options):
         if options.case and not options.table:
             case_table.one(cases.find(options.case), options.mode, options.starts, options.limit_mib, store, build)
             return True
+        if options.cell:
+            print(cells.Cells(store, build).judged({**cells.PLAIN, **options.cell}))
+            return True
+        if options.cells:
+            build.check()
+            kept = records.Records(CELLS, records.machine(), records.commit(build), ("machine", "commit", "seed", "cell"))
+            return cells.sitting(cells.Options(options.seed, options.first, options.cells, options.minutes),
+                                 cells.Cells(store, build), kept)
         if options.table:
             build.check()
             short = [case for case in cases.CASES if case.in_table]
@@ -113,6 +127,8 @@ def needs(options):
     """What has to be unpacked: programs, light, torch."""
     if options.docs:
         return []
+    if options.cells or options.cell:
+        return ["light"]  # makes the files
     if options.case:
         return cases.find(options.case).needs
     if options.table:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/all/engines: what programs tell, ratios and their intervals, kept results, verdicts, on made-up figures."""
+import contextlib
 import io
 import json
 import math
@@ -11,7 +12,7 @@ import unittest
 from unittest import mock
 
 import paths  # noqa: F401 (sets the paths)
-from engines import case_table, cases, catalog, intervals, ppc, records, runs, sitting, table, watch
+from engines import case_table, cases, catalog, cells, intervals, ppc, records, runs, sitting, table, watch
 from engines.store import Missing, Store, SuiteError
 
 
@@ -254,6 +255,73 @@ class Cases(unittest.TestCase):
         self.assertEqual(len({case.name for case in cases.CASES}), len(cases.CASES))
         for case in cases.CASES:
             self.assertTrue({way for way, _ in case.ways} <= ppc.WAYS.keys())
+
+
+class FakeCells(cells.Cells):
+    """A start reads too much where its cell has a neighbour and more than one pass."""
+
+    def __init__(self):
+        super().__init__(None, None)
+        self.asked = 0
+
+    def judged(self, cell):
+        self.asked += 1
+        is_harm = bool(cell["neighbour"]) and cell["reader"].get("passes", 1) > 1
+        return {"ratio": 1.5 if is_harm else 1.0}, "1.50" if is_harm else ""
+
+
+class CellsTest(Folder):
+    def test_a_seed_and_a_number_are_one_cell(self):
+        drawn = [cells.draw(7, number) for number in range(200)]
+        self.assertEqual(drawn, [cells.draw(7, number) for number in range(200)])
+        self.assertGreater(len({json.dumps(cell) for cell in drawn}), 150)
+        for cell in drawn:
+            self.assertIn(cell["way"], ppc.WAYS)
+            self.assertIn(cell["files"], cells.IMAGES[cell["image"]])
+        for name, plain in cells.PLAIN.items():
+            self.assertTrue(any(cell[name] != plain for cell in drawn), name)
+
+    def test_the_group_holds_a_share_of_what_is_read(self):
+        for letter in "abcd":
+            with open(os.path.join(self.folder.name, f"{letter}.safetensors"), "wb") as file:
+                file.truncate(100 << 20)
+        cell = {**cells.PLAIN, "files": "abab", "share": 50, "reader": {"part": 80, "workers": 2, "grows_mib": 5}}
+        self.assertEqual(cells.group_bytes(cell, self.folder.name), (80 + 2 * 13) << 20)
+        self.assertEqual(cells.group_bytes({**cell, "share": 5}, self.folder.name), cells.LEAST_GROUP + (26 << 20))
+        self.assertIsNone(cells.group_bytes({**cell, "share": None}, self.folder.name))
+
+    def test_a_credit_is_no_harm(self):
+        self.assertEqual(cells.ratio(cells.CREDIT_BYTES + 150, 100), 1.5)
+        self.assertEqual(cells.ratio(cells.CREDIT_BYTES, 100), 0)
+
+    def test_a_recording_of_something_else_is_one_pass(self):
+        cell = {**cells.PLAIN, "reader": {"passes": 6, "reads": 1}, "recorded": {"part": 50}}
+        store = type("Store", (), {"path": lambda _, name: os.path.join(self.folder.name, name)})()
+        for name in ("reader", "a.safetensors"):
+            with open(os.path.join(self.folder.name, name), "wb"):
+                pass
+        self.assertEqual(cells.command(cell, False)(store, self.folder.name)[1:-1], ["passes=6", "reads=1"])
+        self.assertEqual(cells.command(cell, True)(store, self.folder.name)[1:-1], ["passes=1", "reads=1", "part=50"])
+
+    def test_a_harm_is_made_smaller(self):
+        cell = {**cells.PLAIN, "neighbour": "cat", "share": 70, "fault_s": 1, "reader": {"passes": 3, "threads": 2}}
+        self.assertEqual(FakeCells().shrunk(cell), {**cells.PLAIN, "neighbour": "cat", "reader": {"passes": 3}})
+
+    def test_a_sitting_goes_on(self):
+        kept = records.Records(self.path, "m", "c", ("machine", "commit", "seed", "cell"))
+        first = FakeCells()
+        harms = [cells.draw(3, number) for number in range(30) if first.judged(cells.draw(3, number))[1]]
+        self.assertTrue(harms)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertFalse(cells.sitting(cells.Options(3, 0, 30, 1), FakeCells(), kept))
+        self.assertEqual(said.getvalue().count("not ok"), len(harms))
+        again = FakeCells()
+        with contextlib.redirect_stdout(io.StringIO()) as repeated:
+            cells.sitting(cells.Options(3, 0, 30, 1), again, records.Records(self.path, "m", "c", kept.keys))
+        self.assertEqual((again.asked, repeated.getvalue()), (0, said.getvalue()))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertTrue(cells.sitting(cells.Options(4, 0, 30, 0), again, kept))
+        self.assertIn("the time is up before cell 4/0", said.getvalue())
 
 
 class Small(unittest.TestCase):
