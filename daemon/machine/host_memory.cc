@@ -43,15 +43,9 @@ Result<HostMemory> ReadNode(const SysRoots& roots, int node) {
   const uint64_t files = FilePages(*text);
   const uint64_t clean = files + MeminfoField(*text, "SReclaimable") / 2;
   const uint64_t dirty = MeminfoField(*text, "Dirty") + MeminfoField(*text, "Writeback");
-  return HostMemory{MeminfoField(*text, "MemTotal"),
-                    MeminfoField(*text, "MemFree") + (clean > dirty ? clean - dirty : 0), files};
-}
-
-std::vector<int> OnlineNodes(const SysRoots& roots) {
-  const Result<std::string> text = ReadLine(roots.Sys("/devices/system/node/online"));
-  if (!text) return {};
-  const Result<CpuList> nodes = ParseCpuList(*text);
-  return nodes ? *nodes : std::vector<int>();
+  const uint64_t free = MeminfoField(*text, "MemFree");
+  return HostMemory{MeminfoField(*text, "MemTotal"), free,
+                    free + (clean > dirty ? clean - dirty : 0), files};
 }
 
 uint64_t WithoutReserve(const ServiceMemory::Options& options, uint64_t total) {
@@ -75,6 +69,13 @@ std::vector<std::string> StallFiles(const ServiceMemory::Options& options, const
 }
 
 }  // namespace
+
+std::vector<int> OnlineNodes(const SysRoots& roots) {
+  const Result<std::string> text = ReadLine(roots.Sys("/devices/system/node/online"));
+  if (!text) return {};
+  const Result<CpuList> nodes = ParseCpuList(*text);
+  return nodes ? *nodes : std::vector<int>();
+}
 
 uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes) {
   const Result<std::string> text = ReadFile(roots.Proc("/zoneinfo"), 16 << 20);
@@ -109,14 +110,15 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
   if (nodes.empty()) {
     const Result<std::string> text = ReadFile(roots.Proc("/meminfo"));
     if (!text) return text.error();
-    return HostMemory{MeminfoField(*text, "MemTotal"), MeminfoField(*text, "MemAvailable"),
-                      FilePages(*text)};
+    return HostMemory{MeminfoField(*text, "MemTotal"), MeminfoField(*text, "MemFree"),
+                      MeminfoField(*text, "MemAvailable"), FilePages(*text)};
   }
   HostMemory sum;
   for (const int node : nodes) {
     const Result<HostMemory> one = ReadNode(roots, node);
     if (!one) return one.error();
     sum.total += one->total;
+    sum.free += one->free;
     sum.available += one->available;
     sum.files += one->files;
   }

@@ -26,9 +26,12 @@ namespace ppc {
 // Bytes.  available = free and what can be had without swapping, clean page cache included.
 struct HostMemory {
   uint64_t total = 0;
+  uint64_t free = 0;
   uint64_t available = 0;
   uint64_t files = 0;  // page cache of files
 };
+
+std::vector<int> OnlineNodes(const SysRoots& roots);
 
 // The machine, or only `nodes` if not empty.
 Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes);

@@ -35,6 +35,9 @@ constexpr std::array kOptions = {
     cli::Option{"--metrics-token", "FILE",
                 "what a reader of /metrics sends as its bearer token: a line of at least 16\n"
                 "characters; nobody but the owner may read FILE"},
+    cli::Option{"--free-floor", "SIZE",
+                "keep so much memory free, not only available, as accelerators need that\n"
+                "allocate from it; the kernel reclaims what is coldest"},
     cli::Option{"--private", nullptr, "remove the state directory at the end (ppcctl run does so)"},
     cli::Option{"--no-syscall-filter", nullptr,
                 "let policies use all system calls, not only those that ppcd and the policies of\n"
@@ -141,6 +144,11 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
   options.log_format = args.Get("--log-format", FromEnvironment(kLogFormatVariable, "text"));
   if (options.log_format != "text" && options.log_format != "json") {
     return Error{EINVAL, "--log-format '" + options.log_format + "': it is text or json"};
+  }
+  if (args.Has("--free-floor")) {
+    const Result<uint64_t> bytes = ParseSize(args.Get("--free-floor"));
+    if (!bytes) return Error{EINVAL, "--free-floor: " + bytes.error().message};
+    options.free_floor = *bytes;
   }
   options.is_private = args.Has("--private");
   options.is_filtered = !args.Has("--no-syscall-filter");

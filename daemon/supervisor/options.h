@@ -23,6 +23,7 @@ struct Options {
   std::string metrics_token;  // file
   std::string log_format = "text";
   SysRoots roots;
+  uint64_t free_floor = 0;  // MemFree that is kept, 0: none
   bool is_private = false;  // of one command: the state directory goes with ppcd
   bool is_filtered = true;  // may use no other system calls than it needs
   bool is_verbose = false;

@@ -66,7 +66,8 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       registrations_(probe_, off_switch_),
       saved_(state_, probe_),
       services_(loop, options, cgroups_, registrations_, saved_, metrics_),
-      status_(options, probe_, off_switch_, registrations_, saved_) {}
+      floor_(options),
+      status_(options, probe_, off_switch_, registrations_, saved_, floor_) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;

@@ -13,6 +13,7 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/floor_thread.h"
 #include "daemon/supervisor/metrics_page.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/off_switch.h"
@@ -74,6 +75,7 @@ class Registry {
   const SavedRegistrations saved_;
   MetricsPage metrics_;
   ServiceOperations services_;
+  const FloorThread floor_;
   const StatusPage status_;
   bool is_ending_ = false;
 };

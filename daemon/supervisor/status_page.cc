@@ -75,7 +75,8 @@ Json StatusPage::DescribeDaemon() const {
       {"version", kVersionText},         {"pid", getpid()},
       {"off", off_switch_.is_off()},     {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
       {"socket", options_.socket},       {"service_socket", options_.service_socket},
-      {"state_dir", options_.state_dir}, {"template_dir", options_.template_dir}};
+      {"state_dir", options_.state_dir}, {"template_dir", options_.template_dir},
+      {"free_floor", floor_.Describe()}};
 }
 
 void StatusPage::Show(const Json& body, const Reply& reply) const {

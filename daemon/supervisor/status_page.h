@@ -10,6 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
+#include "daemon/supervisor/floor_thread.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/off_switch.h"
 #include "daemon/supervisor/options.h"
@@ -24,12 +25,14 @@ class StatusPage {
  public:
   // All must outlive it.
   StatusPage(const Options& options, const MountProbe& probe, const OffSwitch& off_switch,
-             const Registrations& registrations, const SavedRegistrations& saved)
+             const Registrations& registrations, const SavedRegistrations& saved,
+             const FloorThread& floor)
       : options_(options),
         probe_(probe),
         off_switch_(off_switch),
         registrations_(registrations),
-        saved_(saved) {}
+        saved_(saved),
+        floor_(floor) {}
 
   void List(const Reply& reply) const;
   // Once the runners have said what they count.
@@ -50,6 +53,7 @@ class StatusPage {
   const OffSwitch& off_switch_;
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
+  const FloorThread& floor_;
   const uint64_t started_ns_ = MonotonicNs();
 };
 

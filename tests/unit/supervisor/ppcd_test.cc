@@ -206,9 +206,12 @@ TEST_F(LogTest, TextIsTheUsualForm) {
   StartAndEnd("svc-one");
   EXPECT_FALSE(LineWith("of service svc-one has ended").is_object()) << DaemonLog();
   EXPECT_TRUE(Has(DaemonLog(), "ppcd: /proc: process "));
-  const ProcessResult wrong = RunProcess({PPC_TEST_BIN_DIR "/ppcd", "--log-format", "xml"}, {});
-  EXPECT_EQ(wrong.exit_status, 2);
-  EXPECT_TRUE(Has(wrong.err, "it is text or json"));
+  for (const auto& [option, value, why] : {std::tuple("--log-format", "xml", "it is text or json"),
+                                           std::tuple("--free-floor", "lots", "--free-floor")}) {
+    const ProcessResult wrong = RunProcess({PPC_TEST_BIN_DIR "/ppcd", option, value}, {});
+    EXPECT_EQ(wrong.exit_status, 2);
+    EXPECT_TRUE(Has(wrong.err, why)) << wrong.err;
+  }
 }
 
 class SystemdTest : public DaemonTest {
