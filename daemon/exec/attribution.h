@@ -74,7 +74,16 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
 // A cgroup of the machine or of a user that holds processes of any kind.
 bool IsSharedGroup(const std::string& cgroup);
 
-// nullptr: a stranger.
+// What can be said of a process without its environment, which a process that hangs keeps back.
+struct Candidates {
+  const Members::One* owner = nullptr;            // nullptr: a stranger
+  std::vector<const Members::One*> named;  // its environment may name one of these instead
+};
+Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,
+                        uint64_t cgroup_id);
+// Reads the environment where there is a choice.  nullptr: a stranger.
+const Members::One* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid);
+// Both.
 const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
                             uint64_t start_ns, uint64_t cgroup_id);
 

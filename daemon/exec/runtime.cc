@@ -47,8 +47,9 @@ std::string LearntFile(const RuntimeConfig& config) {
 // one may wait for processes that hang (observer).
 constexpr int kEvictorThreads = 4;
 
-// Processes that hang keep so many of them but one.
-constexpr size_t kMostLookups = 4;
+// Of the threads that look readers up each process that hangs keeps one.  There is one more for each,
+// and a tenant keeps few (HungReads).
+constexpr size_t kMostLookups = 64;
 
 }  // namespace
 
