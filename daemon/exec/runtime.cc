@@ -47,8 +47,8 @@ std::string LearntFile(const RuntimeConfig& config) {
 // one may wait for processes that hang (observer).
 constexpr int kEvictorThreads = 4;
 
-// Of the threads that look readers up each process that hangs keeps one.  There is one more for each,
-// and a tenant keeps few (HungReads).
+// A process that hangs keeps one thread that looks readers up, and another is started.  A tenant
+// keeps few (HungReads).
 constexpr size_t kMostLookups = 64;
 
 }  // namespace
