@@ -17,13 +17,22 @@ bool IsParent(std::string_view name) {
   return (name.ends_with(".slice") && !is_pod) || std::ranges::find(kEngines, name) != kEngines.end();
 }
 
+// At the top a name that says nothing may be an engine's that is not known here.
+bool IsUnit(std::string_view name) {
+  return name.ends_with(".slice") || name.ends_with(".scope") || name.ends_with(".service") ||
+         name.starts_with("lxc.payload");
+}
+
 }  // namespace
 
 std::string TenantGroup(const std::string& cgroup) {
   for (size_t at = 0; at < cgroup.size();) {
     const size_t end = std::min(cgroup.find('/', at + 1), cgroup.size());
     const std::string_view name = std::string_view(cgroup).substr(at + 1, end - at - 1);
-    if (!name.empty() && !IsParent(name)) return cgroup.substr(0, end);
+    if (!name.empty() && !IsParent(name)) {
+      const bool may_be_parent = at == 0 && !IsUnit(name) && end < cgroup.size();
+      return cgroup.substr(0, may_be_parent ? cgroup.find('/', end + 1) : end);
+    }
     at = end;
   }
   return "";

@@ -191,7 +191,7 @@ TEST_F(ThreadsTest, ATenantOfWhichManyProcessesHangKeepsNoOtherWaiting) {
   std::vector<std::string> environs;
   std::vector<UniqueFd> hangs;
   for (int pid = kFirst; pid < kFirst + kHung; ++pid) {
-    environs.push_back(Hangs(pid, "/pods/" + std::to_string(pid)));
+    environs.push_back(Hangs(pid, "/pods/one/" + std::to_string(pid)));
     hangs.emplace_back(open(environs.back().c_str(), O_RDWR | O_CLOEXEC));
   }
   IsOfService(11, "b");
