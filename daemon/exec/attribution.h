@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,7 @@ struct Membership {
   };
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
+  std::optional<uint32_t> of_user;       // of that very cgroup, and of no container, by this user
   std::vector<Root> roots;
   std::string root_cgroup;  // of the first of them when it was told, in the unified hierarchy
   Owner owner;
@@ -66,8 +68,8 @@ struct Members {
   std::shared_ptr<ProcessXpu> mount;
 };
 
-// Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner",
-// who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
+// Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays;
+// "of_user", where of a shared cgroup the processes of one user are meant; "owner", who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 

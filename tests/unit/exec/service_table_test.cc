@@ -225,9 +225,8 @@ TEST_F(ServiceTableTest, WhereThereIsNoChoiceTheEnvironmentIsNotRead) {
   const auto reads = [this](int pid, const std::string& group, const std::string& id) {
     const std::string base = "/proc/" + std::to_string(pid);
     InCgroup(pid, group);
-    tree_.Write(base + "/environ", "PPC_SERVICE_ID=a");
-    tree_.Write(base + "/status",
-                "Name:\tw\nUid:\t0\t0\t0\t0\nNSpid:\t" + std::to_string(pid) + "\t1\n");
+    tree_.Write(base + "/environ", "");
+    tree_.Write(base + "/status", "Name:\tw\nUid:\t0\t0\t0\t0\nNSpid:\t9\t1\n");
     const UniqueFd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     EXPECT_GE(inotify_add_watch(watch.Get(), tree_.Path(base + "/environ").c_str(), IN_OPEN), 0);
     EXPECT_EQ(IdOf(pid, 1, 0), id);
@@ -236,8 +235,21 @@ TEST_F(ServiceTableTest, WhereThereIsNoChoiceTheEnvironmentIsNotRead) {
   };
   EXPECT_FALSE(reads(81, "/two", "b"));
   EXPECT_FALSE(reads(82, "/stranger", ""));
-  (void)Start({{"service_id", "c"}, {"cgroup", "/two"}, {"owner", {{"cgroup", "/two"}}}});
+  (void)Start({{"service_id", "c"}, {"owner", {{"cgroup", "/two"}}}});
   EXPECT_TRUE(reads(83, "/two", "b"));
+}
+
+TEST_F(ServiceTableTest, OfASharedGroupOneUsersProcessesAreMeant) {
+  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"of_user", 0}});
+  const auto of = [this](int pid, const std::string& group, const std::string& uid) {
+    InCgroup(pid, group);
+    tree_.Write("/proc/" + std::to_string(pid) + "/status",
+                "Name:\tw\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\n");
+    return IdOf(pid, 1, 0);
+  };
+  EXPECT_EQ(of(91, "/one", "0"), "a");
+  EXPECT_EQ(of(92, "/one", "7"), "");
+  EXPECT_EQ(of(93, "/one/container", "0"), "");
 }
 
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
