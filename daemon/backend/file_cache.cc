@@ -163,9 +163,8 @@ bool ReadsAllAhead(int fd) {
   struct statfs fs {};
   struct statx file {};
   if (fstatfs(fd, &fs) != 0 || statx(fd, "", AT_EMPTY_PATH, 0, &file) != 0) return false;
-  constexpr std::array<uint32_t, 5> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
-                                              BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-                                              OVERLAYFS_SUPER_MAGIC};
+  constexpr std::array<uint32_t, 5> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                              F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
   const bool is_dax = (file.stx_attributes & STATX_ATTR_DAX) != 0;
   return !is_dax && std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
 }

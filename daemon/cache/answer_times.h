@@ -2,12 +2,11 @@
 // Owns how long the loads of each service take to come back, and by it how many of a node's loaders
 // may wait for a service.
 //
-// A process inside the service's cgroup may do its loads, and the cgroup may be throttled or frozen.
-// Such a service is late: its loads take much longer than another's from the same directory.  All
-// late services together get a quarter of a node's loaders.  A device that is slow for all makes
-// no service late.  A service whose first load is still out gets a quarter, too, while another has
-// something to load.
-// Threads: none of its own; LoadScheduler locks.
+// A process inside the service's cgroup may do its loads, and the cgroup may be throttled or
+// frozen. Such a service is late: its loads take much longer than another's from the same
+// directory.  All late services together get a quarter of a node's loaders.  A device that is slow
+// for all makes no service late.  A service whose first load is still out gets a quarter, too,
+// while another has something to load. Threads: none of its own; LoadScheduler locks.
 #ifndef PPC_DAEMON_CACHE_ANSWER_TIMES_H_
 #define PPC_DAEMON_CACHE_ANSWER_TIMES_H_
 

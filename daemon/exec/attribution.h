@@ -69,7 +69,8 @@ struct Members {
 };
 
 // Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays;
-// "of_user", where of a shared cgroup the processes of one user are meant; "owner", who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
+// "of_user", where of a shared cgroup the processes of one user are meant; "owner", who started it
+// ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 
@@ -78,7 +79,7 @@ bool IsSharedGroup(const std::string& cgroup);
 
 // What can be said of a process without its environment, which a process that hangs keeps back.
 struct Candidates {
-  const Members::One* owner = nullptr;            // nullptr: a stranger
+  const Members::One* owner = nullptr;     // nullptr: a stranger
   std::vector<const Members::One*> named;  // its environment may name one of these instead
 };
 Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,

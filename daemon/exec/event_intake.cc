@@ -292,7 +292,8 @@ void EventIntake::CatchUp(std::function<void()> next, std::optional<int> service
   if (parts_.autos != nullptr) parts_.autos->Decide();
   if (options_.manual || !MustWait(service)) return next();
   const uint64_t until = parts_.backend->NowNs() + kMaxPendingNs;
-  const auto message = std::make_shared<PendingMessage>(PendingMessage{std::move(next), service, until});
+  const auto message =
+      std::make_shared<PendingMessage>(PendingMessage{std::move(next), service, until});
   pending_.push_back(message);
   WhenReadersAreKnown(message);  // which may take it out of the list
 }

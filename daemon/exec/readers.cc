@@ -42,8 +42,7 @@ std::optional<Reader> Readers::LookUp(const Members& members, const Question& qu
     hints->services.push_back(number_of(named));
   hints->are_told.store(true, std::memory_order_release);
   const auto chain_of = [&members](const Members::One* one) {
-    return one != nullptr ? one->processes
-                          : (members.services.empty() ? members.mount : nullptr);
+    return one != nullptr ? one->processes : (members.services.empty() ? members.mount : nullptr);
   };
   const auto answer_of = [&](const Members::One* one) {
     const std::shared_ptr<ProcessXpu> chain = chain_of(one);

@@ -10,11 +10,12 @@ namespace {
 
 // The groups of many tenants lie below these.
 bool IsParent(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kEngines = {
-      "kubepods", "burstable", "besteffort", "kubelet", "docker",
-      "lxc",      "ecs",       "machine",    "libpod_parent"};
+  constexpr std::array<std::string_view, 9> kEngines = {"kubepods", "burstable", "besteffort",
+                                                        "kubelet",  "docker",    "lxc",
+                                                        "ecs",      "machine",   "libpod_parent"};
   const bool is_pod = name.find("-pod") != std::string_view::npos;
-  return (name.ends_with(".slice") && !is_pod) || std::ranges::find(kEngines, name) != kEngines.end();
+  return (name.ends_with(".slice") && !is_pod) ||
+         std::ranges::find(kEngines, name) != kEngines.end();
 }
 
 // At the top a name that says nothing may be an engine's that is not known here.

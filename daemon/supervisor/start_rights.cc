@@ -54,11 +54,10 @@ Status StartRights::CheckRoom(const Peer& peer) const {
     const Services& services = registration->services();
     of_group +=
         services.Claimed([&peer](const Owner& owner) { return IsOfGroup(owner, peer); }).size();
-    of_tenant += services
-                     .Claimed([&tenant](const Owner& owner) {
-                       return TenantGroup(owner.cgroup) == tenant;
-                     })
-                     .size();
+    of_tenant +=
+        services
+            .Claimed([&tenant](const Owner& owner) { return TenantGroup(owner.cgroup) == tenant; })
+            .size();
     of_user +=
         services.Claimed([&peer](const Owner& owner) { return owner.uid == peer.uid; }).size();
   }

@@ -220,7 +220,8 @@ ObserverFiles::Again ObserverFiles::LearnAgain(uint64_t number, const InodeTable
   lock->unlock();
   Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat info {};
-  const bool is_same = fd && fstat(fd->Get(), &info) == 0 && info.st_ino == ino && info.st_dev == dev;
+  const bool is_same =
+      fd && fstat(fd->Get(), &info) == 0 && info.st_ino == ino && info.st_dev == dev;
   lock->lock();
   const std::optional<InodeTable::File> now = files_.Get(number);
   if (!now || now->parent != parent || now->name != name) return Again::kChanged;

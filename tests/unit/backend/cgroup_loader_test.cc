@@ -14,8 +14,8 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "daemon/backend/cgroup_loaders.h"
 #include "tests/unit/eventually.h"

@@ -88,8 +88,8 @@ TEST(FileCache, ALoadAheadKillsNothingForMemory) {
   if (child == 0) {
     constexpr size_t kOthers = 31 * kMiB;
     if (!WriteTo(group + "/cgroup.procs", "0")) _exit(2);
-    void* const others = mmap(nullptr, kOthers, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const others =
+        mmap(nullptr, kOthers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (others == MAP_FAILED || mlock(others, kOthers) != 0) _exit(3);
     const Result<FileLoad> load = LoadFile(fd.Get(), 0, 16 * kMiB, nullptr, LoadMode::kAhead);
     _exit(load && load->is_refused && load->loaded < 16 * kMiB ? 0 : 1);

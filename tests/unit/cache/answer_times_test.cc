@@ -98,8 +98,7 @@ class AnswerTimesTest : public testing::Test {
   Clock clock_;
   LoaderLayout layout_{Nodes(1), kLoaders, 1};
   Completions completions_;
-  LoadScheduler scheduler_{
-      &clock_, &layout_, {.manual = true}, &completions_, [] { return 0; }};
+  LoadScheduler scheduler_{&clock_, &layout_, {.manual = true}, &completions_, [] { return 0; }};
   std::array<Loader, kLoaders> loaders_;
   uint64_t disk_free_ns_ = 0;
   std::map<uint32_t, int> steps_;

@@ -110,8 +110,7 @@ class ThreadsTest : public testing::Test {
   // Each may be named by any process of root.
   void StartTwo() {
     for (const char* const id : {"a", "b"}) {
-      ASSERT_TRUE(
-          Tell({{"op", "service_start"}, {"service_id", id}, {"workers", 1}}).ok());
+      ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", id}, {"workers", 1}}).ok());
     }
   }
   void Miss(int pid, uint64_t mib, uint64_t file = 1) {
