@@ -32,22 +32,31 @@ const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
   return ById(members, bound->second.id);
 }
 
-// IDs can be guessed, so another tenant's process must not join by naming one.
-bool MayName(const SysRoots& roots, const Membership::Owner& owner, int pid) {
-  if (ProcessUid(roots, pid) == owner.uid && !IsInContainer(roots, pid)) return true;
-  if (!IsSharedGroup(owner.cgroup)) {
-    const std::optional<std::string> cgroup = ProcessCgroup(roots, pid);
-    if (cgroup && IsBelow(*cgroup, owner.cgroup)) return true;
-  }
-  return !owner.network.empty() && ProcessNetwork(roots, pid) == owner.network;
-}
+// What is asked of a process for each of many services, once.  None of it waits for the process.
+class Facts {
+ public:
+  Facts(const SysRoots& roots, int pid) : roots_(roots), pid_(pid) {}
 
-const One* ByEnvironment(const SysRoots& roots, const Members& members, int pid) {
-  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
-  const One* const named = id ? ById(members, *id) : nullptr;
-  if (named == nullptr || named->told.is_auto) return nullptr;
-  return MayName(roots, named->told.owner, pid) ? named : nullptr;
-}
+  // IDs can be guessed, so another tenant's process must not join by naming one.
+  bool MayName(const Membership::Owner& owner) {
+    if (!uid_) uid_ = IsInContainer(roots_, pid_) ? std::nullopt : ProcessUid(roots_, pid_);
+    if (*uid_ == owner.uid) return true;
+    if (!IsSharedGroup(owner.cgroup)) {
+      if (!cgroup_) cgroup_ = ProcessCgroup(roots_, pid_);
+      if (*cgroup_ && IsBelow(**cgroup_, owner.cgroup)) return true;
+    }
+    if (owner.network.empty()) return false;
+    if (!network_) network_ = ProcessNetwork(roots_, pid_);
+    return *network_ == owner.network;
+  }
+
+ private:
+  const SysRoots& roots_;
+  const int pid_;
+  std::optional<std::optional<uint32_t>> uid_;  // of a process in no container
+  std::optional<std::optional<std::string>> cgroup_;
+  std::optional<std::string> network_;
+};
 
 // The nearest ancestor that is a root of a service, of the told or of the automatic ones.
 const One* ByDescent(const SysRoots& roots, const Members& members, int pid, bool is_auto) {
@@ -68,6 +77,10 @@ const One* ByDescent(const SysRoots& roots, const Members& members, int pid, boo
   return nullptr;
 }
 
+bool IsUsers(const SysRoots& roots, int pid, const Membership& told) {
+  return ProcessUid(roots, pid) == told.of_user && !IsInContainer(roots, pid);
+}
+
 // The most specific cgroup that holds the process wins.
 const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint64_t cgroup_id) {
   const One* best = nullptr;
@@ -76,9 +89,11 @@ const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint
   for (const One& service : members.services) {
     if (service.told.cgroup == nullptr) continue;
     const Cgroup& told = *service.told.cgroup;
-    if (told.IsOfEvent(cgroup_id)) return &service;
+    if (told.IsOfEvent(cgroup_id) && !service.told.of_user) return &service;
     if (!std::exchange(is_read, true)) cgroup = ProcessCgroup(roots, pid);
     if (!cgroup || !told.Contains(*cgroup)) continue;
+    if (service.told.of_user && !(*cgroup == told.relative() && IsUsers(roots, pid, service.told)))
+      continue;
     if (best == nullptr || told.path().size() > best->told.cgroup->path().size()) best = &service;
   }
   return best;
@@ -116,6 +131,11 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
   told.is_auto = *is_auto;
   told.owner = *owner;
   if (*by_cgroup) told.cgroup = std::move(cgroup);
+  if (message.contains("of_user")) {
+    const Result<int64_t> uid = JsonInt(message, "of_user", 0);
+    if (!uid) return uid.error();
+    told.of_user = static_cast<uint32_t>(*uid);
+  }
   if (*pid == 0) return told;
   const std::optional<uint64_t> start =
       *pid > 0 && *pid <= kMost ? ProcessStartNs(roots, static_cast<int>(*pid)) : std::nullopt;
@@ -125,17 +145,37 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
   return told;
 }
 
+Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,
+                        uint64_t cgroup_id) {
+  if (members.services.empty()) return {};
+  if (const One* bound = ByBinding(members, pid, start_ns)) return {bound, {}};
+  Candidates found;
+  found.owner = ByDescent(roots, members, pid, /*is_auto=*/false);
+  if (found.owner == nullptr) found.owner = ByCgroup(roots, members, pid, cgroup_id);
+  for (const One& service : members.services) {
+    if (found.owner == nullptr && service.told.is_open()) found.owner = &service;
+  }
+  if (found.owner == nullptr) found.owner = ByDescent(roots, members, pid, /*is_auto=*/true);
+  Facts facts(roots, pid);
+  for (const One& service : members.services) {
+    const bool may_be_named = &service != found.owner && !service.told.is_auto;
+    if (may_be_named && facts.MayName(service.told.owner)) found.named.push_back(&service);
+  }
+  return found;
+}
+
+const Members::One* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid) {
+  if (candidates.named.empty()) return candidates.owner;
+  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
+  for (const One* const named : candidates.named) {
+    if (id == named->id) return named;
+  }
+  return candidates.owner;
+}
+
 const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
                             uint64_t start_ns, uint64_t cgroup_id) {
-  if (members.services.empty()) return nullptr;
-  if (const One* bound = ByBinding(members, pid, start_ns)) return bound;
-  if (const One* named = ByEnvironment(roots, members, pid)) return named;
-  if (const One* ancestor = ByDescent(roots, members, pid, /*is_auto=*/false)) return ancestor;
-  if (const One* holder = ByCgroup(roots, members, pid, cgroup_id)) return holder;
-  for (const One& service : members.services) {
-    if (service.told.is_open()) return &service;
-  }
-  return ByDescent(roots, members, pid, /*is_auto=*/true);
+  return OwnerAmong(roots, CandidatesOf(roots, members, pid, start_ns, cgroup_id), pid);
 }
 
 }  // namespace ppc

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,7 @@ struct Membership {
   };
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
+  std::optional<uint32_t> of_user;       // of that very cgroup, and of no container, by this user
   std::vector<Root> roots;
   std::string root_cgroup;  // of the first of them when it was told, in the unified hierarchy
   Owner owner;
@@ -66,15 +68,25 @@ struct Members {
   std::shared_ptr<ProcessXpu> mount;
 };
 
-// Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner",
-// who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
+// Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays;
+// "of_user", where of a shared cgroup the processes of one user are meant; "owner", who started it
+// ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 
 // A cgroup of the machine or of a user that holds processes of any kind.
 bool IsSharedGroup(const std::string& cgroup);
 
-// nullptr: a stranger.
+// What can be said of a process without its environment, which a process that hangs keeps back.
+struct Candidates {
+  const Members::One* owner = nullptr;     // nullptr: a stranger
+  std::vector<const Members::One*> named;  // its environment may name one of these instead
+};
+Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,
+                        uint64_t cgroup_id);
+// Reads the environment where there is a choice.  nullptr: a stranger.
+const Members::One* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid);
+// Both.
 const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
                             uint64_t start_ns, uint64_t cgroup_id);
 

@@ -185,8 +185,13 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
     };
     if (!started_ || shut_down_) return now();
     // What the service did before it said this is still in the rings, or not there yet.
-    if (!call->error && call->op.starts_with("service_")) backend_->Gather();
-    executor_->CatchUp(now);
+    const bool is_of_service = !call->error && call->op.starts_with("service_");
+    if (is_of_service) backend_->Gather();
+    // One that starts has no readers yet.
+    std::optional<int> service;
+    if (is_of_service)
+      service = call->op == "service_start" ? Readers::kNoService : static_cast<int>(call->number);
+    executor_->CatchUp(now, service);
   };
   const auto prepare = [this, call] { Prepare(call.get()); };
   const Result<std::string> op = JsonString(call->message, "op", "");

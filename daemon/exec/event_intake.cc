@@ -286,21 +286,25 @@ void EventIntake::EvictFor(Service* service, miss_io* event) {
   }
 }
 
-void EventIntake::CatchUp(std::function<void()> next) {
+void EventIntake::CatchUp(std::function<void()> next, std::optional<int> service) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
   if (parts_.autos != nullptr) parts_.autos->Decide();
-  if (options_.manual || !HasPendingMessage()) return next();
+  if (options_.manual || !MustWait(service)) return next();
   const uint64_t until = parts_.backend->NowNs() + kMaxPendingNs;
-  const auto message = std::make_shared<PendingMessage>(PendingMessage{std::move(next), until});
+  const auto message =
+      std::make_shared<PendingMessage>(PendingMessage{std::move(next), service, until});
   pending_.push_back(message);
   WhenReadersAreKnown(message);  // which may take it out of the list
 }
 
-// Whether a process waits that may go on soon: one that hangs must not hold up every message.
-bool EventIntake::HasPendingMessage() const {
+// Whether a process waits that may go on soon, and whose events a message about the service must
+// come after: one that hangs, or is another tenant's, must not hold up every message.
+bool EventIntake::MustWait(std::optional<int> service) const {
   const uint64_t now = parts_.backend->NowNs();
-  return held_.HoldsSince(now - std::min(now, kMaxPendingNs));
+  return held_.HoldsSince(now - std::min(now, kMaxPendingNs), [&](int tgid) {
+    return !service || parts_.services->MayBeOf(tgid, *service);
+  });
 }
 
 // Behind the look-ups of files and readers that are under way.  They may make others necessary.
@@ -311,7 +315,7 @@ void EventIntake::WhenReadersAreKnown(const std::shared_ptr<PendingMessage>& mes
   const auto readers = [this, message, again] {
     if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
   };
-  const bool waits = HasPendingMessage() && message->rounds-- > 0;
+  const bool waits = MustWait(message->service) && message->rounds-- > 0;
   if (waits && parts_.control->Submit(nullptr, readers)) return;
   std::erase(pending_, message);
   std::exchange(message->next, nullptr)();

@@ -87,8 +87,9 @@ class EventIntake {
   size_t DrainBatch();
   // Handles the events that are there, so that what is done next knows of all that came before
   // it, and then calls `next`: at once, or when the readers of those events are known, or, where
-  // ExpirePendingMessages is called, after two seconds.
-  void CatchUp(std::function<void()> next);
+  // ExpirePendingMessages is called, after two seconds.  service: only its readers, of whatever
+  // else may be known of the others; nullopt: any.
+  void CatchUp(std::function<void()> next, std::optional<int> service = std::nullopt);
   // Lets messages proceed after two seconds even if some reader is still unknown.
   void ExpirePendingMessages(uint64_t now_ns);
   // Tries all held events again.
@@ -106,6 +107,7 @@ class EventIntake {
   // What a message is to do next, once.
   struct PendingMessage {
     std::function<void()> next;
+    std::optional<int> service;
     uint64_t until_ns = 0;
     int rounds = kMaxPendingRounds;
   };
@@ -123,7 +125,7 @@ class EventIntake {
   void LearnFile(uint64_t file);
   void NoteLoss();
   bool TakeLoss(int tgid, const Arrival& arrival, Service* service);
-  bool HasPendingMessage() const;
+  bool MustWait(std::optional<int> service) const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);

@@ -96,7 +96,9 @@ class Executor {
   // there was any.
   bool Pump();
   // See EventIntake.  On the executor's thread.
-  void CatchUp(std::function<void()> next) { intake_.CatchUp(std::move(next)); }
+  void CatchUp(std::function<void()> next, std::optional<int> service) {
+    intake_.CatchUp(std::move(next), service);
+  }
   void ReleaseHeld() { intake_.ReleaseHeld(); }
   void RequestStop();
   // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).

@@ -33,10 +33,13 @@ class HeldEvents {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   bool Holds(int tgid) const { return size_ != 0 && processes_.contains(tgid); }
-  // Whether a process began to wait, or went on, at that time or later.  One that hangs did before.
-  bool HoldsSince(uint64_t then_ns) const {
-    return std::ranges::any_of(
-        processes_, [then_ns](const auto& process) { return process.second.since_ns >= then_ns; });
+  // Whether one of the processes began to wait, or went on, at that time or later.  One that hangs
+  // did before.
+  template <typename IsOne>
+  bool HoldsSince(uint64_t then_ns, IsOne is_one) const {
+    return std::ranges::any_of(processes_, [&](const auto& process) {
+      return process.second.since_ns >= then_ns && is_one(process.first);
+    });
   }
   // Events were lost between those that wait and those that come.
   void MarkLoss(uint64_t now_ns) { lost_ns_ = now_ns; }

@@ -6,24 +6,56 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/machine/proc_info.h"
+#include "daemon/machine/tenant_group.h"
+
 namespace ppc {
 
-Reader Readers::LookUp(const SysRoots& roots, const Members& members, const Question& question) {
+namespace {
+
+// The group or the user that pays for what its processes do here.
+std::string TenantOf(const SysRoots& roots, int pid) {
+  const std::string group = TenantGroup(ProcessCgroup(roots, pid).value_or(""));
+  return group.empty() ? "user " + std::to_string(ProcessUid(roots, pid).value_or(0)) : group;
+}
+
+}  // namespace
+
+std::optional<Reader> Readers::LookUp(const Members& members, const Question& question,
+                                      Hints* hints) {
   const auto [pid, start_ns, cgroup_id, now_ns, service] = question;
-  const Members::One* owner = nullptr;
+  Candidates candidates;
   if (service) {
     const auto is_it = [&](const Members::One& one) {
       return static_cast<int>(one.number) == *service;
     };
     const auto known = std::find_if(members.services.begin(), members.services.end(), is_it);
-    if (known != members.services.end()) owner = &*known;
+    if (known != members.services.end()) candidates.owner = &*known;
   } else {
-    owner = OwnerOf(roots, members, pid, start_ns, cgroup_id);
+    candidates = CandidatesOf(roots_, members, pid, start_ns, cgroup_id);
   }
-  if (owner == nullptr && !members.services.empty()) return {};
-  const std::shared_ptr<ProcessXpu>& chain = owner != nullptr ? owner->processes : members.mount;
-  const int number = owner != nullptr ? static_cast<int>(owner->number) : Reader::kStranger;
-  return {number, chain == nullptr ? XpuAnswer() : chain->Find(pid, start_ns, now_ns)};
+  const auto number_of = [](const Members::One* one) {
+    return one != nullptr ? static_cast<int>(one->number) : Reader::kStranger;
+  };
+  hints->services.push_back(number_of(candidates.owner));
+  for (const Members::One* const named : candidates.named)
+    hints->services.push_back(number_of(named));
+  hints->are_told.store(true, std::memory_order_release);
+  const auto chain_of = [&members](const Members::One* one) {
+    return one != nullptr ? one->processes : (members.services.empty() ? members.mount : nullptr);
+  };
+  const auto answer_of = [&](const Members::One* one) {
+    const std::shared_ptr<ProcessXpu> chain = chain_of(one);
+    return Reader{number_of(one),
+                  chain == nullptr ? XpuAnswer() : chain->Find(pid, start_ns, now_ns)};
+  };
+  const std::shared_ptr<ProcessXpu> chain = chain_of(candidates.owner);
+  const bool waits =
+      !candidates.named.empty() || (chain != nullptr && chain->ReadsEnvironment(pid, start_ns));
+  if (!waits) return answer_of(candidates.owner);
+  const HungReads::Read read(&hung_, TenantOf(roots_, pid));
+  if (!read.MayRead()) return std::nullopt;
+  return answer_of(OwnerAmong(roots_, candidates, pid));
 }
 
 void Readers::Use(Offload elsewhere, std::function<void()> on_answer) {
@@ -62,11 +94,13 @@ void Readers::Learn(const Question& question, const Reader& answer) {
 }
 
 void Readers::Ask(const Question& question) {
-  const auto look = [this, question, members = members_] {
-    return LookUp(roots_, *members, question);
+  const auto hints = std::make_shared<Hints>();
+  entries_[question.pid].hints = hints;
+  const auto look = [this, question, hints, members = members_] {
+    return LookUp(*members, question, hints.get());
   };
-  if (!offload_) return Learn(question, look());
-  auto answer = std::make_shared<Reader>();
+  if (!offload_) return Learn(question, look().value_or(Reader()));
+  auto answer = std::make_shared<std::optional<Reader>>();
   const bool is_taken = offload_([look, answer] { *answer = look(); },
                                  [this, question, answer, members = members_] {
                                    // The services have changed meanwhile.
@@ -75,11 +109,28 @@ void Readers::Ask(const Question& question) {
                                      again.service.reset();
                                      return Ask(again);
                                    }
-                                   Learn(question, *answer);
+                                   if (!*answer) return Postpone(question);
+                                   Learn(question, **answer);
                                    on_answer_();
                                  });
   // Too much is being looked up already: the next event of the process asks again.
   if (!is_taken) entries_[question.pid].is_asked = false;
+}
+
+void Readers::Postpone(const Question& question) {
+  const auto entry = entries_.find(question.pid);
+  if (entry == entries_.end() || entry->second.start_ns != question.start_ns) return;
+  entry->second.is_asked = false;
+  entry->second.due_ns = question.now_ns + kLookAgainNs;
+}
+
+bool Readers::MayBeOf(int pid, int service) const {
+  const auto found = entries_.find(pid);
+  if (found == entries_.end()) return true;
+  const Entry& entry = found->second;
+  if (entry.is_known) return entry.reader.service == service;
+  if (entry.hints == nullptr || !entry.hints->are_told.load(std::memory_order_acquire)) return true;
+  return std::ranges::find(entry.hints->services, service) != entry.hints->services.end();
 }
 
 uint64_t Readers::DueAfter(const Reader& answer, uint64_t now_ns) const {

@@ -2,20 +2,25 @@
 // Owns what is known of the processes that read: the service and the XPU of each.
 //
 // A process that is not known yet is looked up in /proc by another thread, and on_answer says when
-// there is an answer.  The service of a process stays; on which XPU it is may show later than its
-// first file. Threads: the executor's.
+// there is an answer.  Its environment is read last, and only where it may decide: a process that
+// hangs keeps it back, and a tenant of which many hang gets no further thread.  The service of a
+// process stays; on which XPU it is may show later than its first file.
+// Threads: the executor's.
 #ifndef PPC_DAEMON_EXEC_READERS_H_
 #define PPC_DAEMON_EXEC_READERS_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "daemon/exec/attribution.h"
+#include "daemon/exec/hung_reads.h"
 #include "daemon/exec/job_queue.h"
 
 namespace ppc {
@@ -28,6 +33,8 @@ struct Reader {
 
 class Readers {
  public:
+  static constexpr int kNoService = -2;  // the number of none, and of no stranger
+
   explicit Readers(SysRoots roots) : roots_(std::move(roots)) {}
 
   // on_answer: a process is known now that was not.
@@ -37,8 +44,15 @@ class Readers {
   void SetMembers(std::shared_ptr<const Members> members);
   // nullptr: it is being looked up.  Without another thread always an answer.
   const Reader* Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns);
+  // Whether a process that was looked for may belong to the service, as far as is known already.
+  bool MayBeOf(int pid, int service) const;
 
  private:
+  // Told by the thread that looks a process up, before it waits for the process.
+  struct Hints {
+    std::atomic<bool> are_told{false};
+    std::vector<int> services;  // numbers, once they are told
+  };
   struct Entry {
     uint64_t start_ns = 0;
     uint64_t due_ns = 0;  // to be looked up (again) from then on
@@ -46,6 +60,7 @@ class Readers {
     bool is_asked = false;
     bool is_old = false;  // the services have changed since
     Reader reader;
+    std::shared_ptr<const Hints> hints;  // of the look-up under way
   };
   struct Question {
     int pid = 0;
@@ -54,9 +69,11 @@ class Readers {
     uint64_t now_ns = 0;
     std::optional<int> service;  // is known: only the XPU is looked for
   };
-  static Reader LookUp(const SysRoots& roots, const Members& members, const Question& question);
+  // nullopt: too many of its tenant's processes hang.
+  std::optional<Reader> LookUp(const Members& members, const Question& question, Hints* hints);
   uint64_t DueAfter(const Reader& answer, uint64_t now_ns) const;
   void Ask(const Question& question);
+  void Postpone(const Question& question);
   void Learn(const Question& question, const Reader& answer);
 
   static constexpr size_t kMaxProcesses = 4096;
@@ -78,6 +95,7 @@ class Readers {
   const SysRoots roots_;
   Offload offload_;
   std::function<void()> on_answer_ = [] {};
+  HungReads hung_;
   std::shared_ptr<const Members> members_ = std::make_shared<Members>();
   std::unordered_map<int, Entry> entries_;
   std::array<Recent, kRecent> recent_;

@@ -47,8 +47,9 @@ std::string LearntFile(const RuntimeConfig& config) {
 // one may wait for processes that hang (observer).
 constexpr int kEvictorThreads = 4;
 
-// Processes that hang keep so many of them but one.
-constexpr size_t kMostLookups = 4;
+// A process that hangs keeps one thread that looks readers up, and another is started.  A tenant
+// keeps few (HungReads).
+constexpr size_t kMostLookups = 64;
 
 }  // namespace
 

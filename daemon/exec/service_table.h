@@ -132,6 +132,8 @@ class ServiceTable {
   const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns) {
     return readers_.Find(pid, start_ns, cgroup_id, now_ns);
   }
+  // See Readers.
+  bool MayBeOf(int pid, int service) const { return readers_.MayBeOf(pid, service); }
   // The reader's; of a stranger, or without services, the mount itself.
   Service* Of(const Reader& reader) {
     return reader.service < 0 ? default_.get() : Get(static_cast<uint32_t>(reader.service));

@@ -93,10 +93,11 @@ void ScaleTimes(Options& options) {
   int percent = 100;
   std::from_chars(text.data(), text.data() + text.size(), percent);
   percent = std::clamp(percent, 1, 10000);
-  for (Millis* time : {&options.init_timeout, &options.start_timeout, &options.control_timeout,
-                       &options.status_timeout, &options.drain_timeout, &options.first_back_off,
-                       &options.first_retry, &options.quick_death, &options.watch_period,
-                       &options.silence_limit, &options.idle_limit, &options.memory_period}) {
+  for (Millis* time :
+       {&options.init_timeout, &options.start_timeout, &options.control_timeout,
+        &options.status_timeout, &options.drain_timeout, &options.death_limit,
+        &options.first_back_off, &options.first_retry, &options.quick_death, &options.watch_period,
+        &options.silence_limit, &options.idle_limit, &options.memory_period}) {
     *time = *time * percent / 100;
   }
 }

@@ -37,6 +37,7 @@ struct Options {
   Millis control_timeout{30000};  // other control messages; a policy may write what it learnt
   Millis status_timeout{1000};    // a runner's own status
   Millis drain_timeout{8000};     // stop -> exit
+  Millis death_limit{10000};      // SIGKILL -> exit; then it is left to itself
   Millis first_back_off{200};     // doubles
   Millis first_retry{60000};      // of a policy that failed; doubles, up to an hour
   Millis quick_death{10000};      // died sooner than this after it ran

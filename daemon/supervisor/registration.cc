@@ -97,12 +97,11 @@ void Registration::SpawnRunner() {
   was_dropped_ = false;
   init_error_.reset();
   Result<std::string> cgroup = environment_.cgroups.MakeRunnerGroup(RunnerName());
-  if (!cgroup) {
-    Log(LogLevel::kDebug, {mount_.path, ""},
-        "runner stays in ppcd's cgroup: " + cgroup.error().message);
-  }
+  if (!cgroup)
+    Log(LogLevel::kDebug, {mount_.path, ""}, "runner stays in ours: " + cgroup.error().message);
   RunnerProcess::Callbacks callbacks;
   callbacks.on_event = [this](const Json& event) { HandleEvent(event); };
+  callbacks.death_limit = environment_.options.death_limit;
   callbacks.on_exit = [this](int wait_status) { HandleExit(wait_status); };
   RunnerInit init =
       MakeRunnerInit(environment_, mount_, choice_, /*is_fresh=*/!has_run_, &observer_);

@@ -2,6 +2,7 @@
 #include "daemon/supervisor/runner_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -138,9 +139,11 @@ RunnerProcess::~RunnerProcess() {
   if (!is_broken_) loop_.Unwatch(channel_.fd());
   if (has_exited_) return;
   if (pidfd_.IsValid()) loop_.Unwatch(pidfd_.Get());
+  if (death_timer_) loop_.Cancel(*death_timer_);
   kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  pollfd ended{pidfd_.Get(), POLLIN, 0};
+  (void)poll(&ended, 1, static_cast<int>(callbacks_.death_limit.count()));
+  if (waitpid(pid_, nullptr, WNOHANG) == 0) LeaveToLoop();
   if (!cgroup_dir_.empty()) rmdir(cgroup_dir_.c_str());
 }
 
@@ -177,7 +180,33 @@ void RunnerProcess::Ask(Json message, Millis timeout, AnswerHandler handler) {
 }
 
 void RunnerProcess::Kill(int signal) {
-  if (!has_exited_) kill(pid_, signal);
+  if (has_exited_) return;
+  kill(pid_, signal);
+  if (signal == SIGKILL && !death_timer_)
+    death_timer_ = loop_.After(callbacks_.death_limit, [this] { GiveUp(); });
+}
+
+// It waits in the kernel, for a server that is gone perhaps, and nothing ends it.
+void RunnerProcess::GiveUp() {
+  Log(LogLevel::kError, "runner " + std::to_string(pid_) +
+                            " was killed and does not end; what it waits for is in /proc/" +
+                            std::to_string(pid_) + "/stack");
+  has_exited_ = true;
+  loop_.Unwatch(pidfd_.Get());
+  LeaveToLoop();
+  Break(Error{EPIPE, "the runner does not end"});
+  if (callbacks_.on_exit) callbacks_.on_exit(SIGKILL);
+}
+
+void RunnerProcess::LeaveToLoop() {
+  auto left = std::make_shared<UniqueFd>(std::move(pidfd_));
+  const int fd = left->Get();
+  (void)loop_.Watch(fd, EPOLLIN, [&loop = loop_, left = std::move(left)](uint32_t) {
+    const std::shared_ptr<UniqueFd> last = left;  // which Unwatch lets go
+    (void)waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(last->Get()), nullptr,
+                 WEXITED | WNOHANG);
+    loop.Unwatch(last->Get());
+  });
 }
 
 bool RunnerProcess::IsStopped() const {
@@ -260,6 +289,7 @@ void RunnerProcess::HandleExit() {
     return;
   }
   has_exited_ = true;
+  if (death_timer_) loop_.Cancel(*death_timer_);
   loop_.Unwatch(pidfd_.Get());
   if (!is_broken_) {
     channel_.Receive();  // its last words

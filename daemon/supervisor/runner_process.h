@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,6 +35,8 @@ class RunnerProcess {
     // Once, last; what was still unanswered has been answered with EPIPE.  The
     // object may be destroyed after the call, not in it.
     std::function<void(int wait_status)> on_exit;
+    // One that was killed and is still there then (it waits in the kernel, say) counts as ended.
+    Millis death_limit{10000};
   };
 
   // `cgroup_dir` empty: the runner stays in ppcd's.  `lent`: its descriptors from
@@ -42,7 +45,7 @@ class RunnerProcess {
                                                       const std::string& cgroup_dir,
                                                       std::span<const UniqueFd> lent,
                                                       Callbacks callbacks);
-  // Kills and reaps what still runs.
+  // Kills and reaps what still runs, and leaves to the loop what does not end.
   ~RunnerProcess();
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
@@ -73,6 +76,8 @@ class RunnerProcess {
   void HandleLine(const std::string& line);
   void HandleAnswer(Result<Json> answer);
   void HandleExit();
+  void GiveUp();
+  void LeaveToLoop();
   void Break(const Error& error);
   void UpdateWatch();
 
@@ -85,6 +90,7 @@ class RunnerProcess {
   std::deque<std::shared_ptr<Question>> questions_;  // answers come in this order
   bool is_broken_ = false;                           // the channel is of no more use
   bool has_exited_ = false;
+  std::optional<EventLoop::TimerId> death_timer_;
 };
 
 }  // namespace ppc::control

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/base/json.h"
 #include "daemon/base/log.h"
+#include "daemon/machine/tenant_group.h"
 #include "daemon/supervisor/rights.h"
 #include "daemon/wire/listen_socket.h"
 
@@ -152,12 +154,20 @@ Status Server::CheckRoom(const Peer& peer) {
     return client.peer.cgroup == peer.cgroup &&
            (is_of_user(client) || !IsSharedCgroup(peer.cgroup));
   };
+  const std::string tenant = TenantGroup(peer.cgroup);
+  const auto is_of_tenant = [&tenant](const Client& client) {
+    return TenantGroup(client.peer.cgroup) == tenant;
+  };
   const auto count = [this](const auto& is_one) {
     return static_cast<size_t>(
         std::ranges::count_if(clients_, [&](const auto& entry) { return is_one(entry.second); }));
   };
   if (count(is_of_group) >= kMaxPeersOfGroup && !EndIdle(is_of_group)) {
     return Error{EMFILE, "this control group has " + std::to_string(kMaxPeersOfGroup) + remedy};
+  }
+  if (!tenant.empty() && count(is_of_tenant) >= kMaxPeersOfUser && !EndIdle(is_of_tenant)) {
+    return Error{EMFILE, "control group " + DumpJson(tenant) + " has, with those below it, " +
+                             std::to_string(kMaxPeersOfUser) + remedy};
   }
   if (IsOneUser(peer) && count(is_of_user) >= kMaxPeersOfUser && !EndIdle(is_of_user)) {
     return Error{EMFILE, "this user has " + std::to_string(kMaxPeersOfUser) + remedy};

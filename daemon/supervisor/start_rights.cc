@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "daemon/base/files.h"
+#include "daemon/machine/tenant_group.h"
 #include "daemon/supervisor/rights.h"
 
 namespace ppc::control {
@@ -47,11 +48,16 @@ Status StartRights::Check(Registration& registration, const std::string& id, con
 }
 
 Status StartRights::CheckRoom(const Peer& peer) const {
-  size_t of_group = 0, of_user = 0;
+  const std::string tenant = TenantGroup(peer.cgroup);
+  size_t of_group = 0, of_tenant = 0, of_user = 0;
   for (const auto& [key, registration] : registrations_.all()) {
     const Services& services = registration->services();
     of_group +=
         services.Claimed([&peer](const Owner& owner) { return IsOfGroup(owner, peer); }).size();
+    of_tenant +=
+        services
+            .Claimed([&tenant](const Owner& owner) { return TenantGroup(owner.cgroup) == tenant; })
+            .size();
     of_user +=
         services.Claimed([&peer](const Owner& owner) { return owner.uid == peer.uid; }).size();
   }
@@ -59,6 +65,10 @@ Status StartRights::CheckRoom(const Peer& peer) const {
   if (of_group >= kMaxServicesOfGroup) {
     return Error{ENOSPC, "control group " + DumpJson(peer.cgroup) + " has " +
                              std::to_string(of_group) + remedy};
+  }
+  if (!tenant.empty() && of_tenant >= kMaxServicesOfUser) {
+    return Error{ENOSPC, "control group " + DumpJson(tenant) + " has, with those below it, " +
+                             std::to_string(of_tenant) + remedy};
   }
   if (IsOneUser(peer) && of_user >= kMaxServicesOfUser) {
     return Error{ENOSPC,

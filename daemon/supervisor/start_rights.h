@@ -21,7 +21,7 @@ namespace ppc::control {
 class StartRights {
  public:
   // Services that peers of the service socket may have: those of one control group (in a shared
-  // one: of one user in it), and those of one user.
+  // one: of one user in it), and those of one user, or of one tenant's groups together.
   static constexpr size_t kMaxServicesOfGroup = 8;
   static constexpr size_t kMaxServicesOfUser = 64;
 

@@ -58,6 +58,10 @@ class ProcessXpu {
   // Cached per process; an answer weaker than an open device is looked at again now and then,
   // because a worker may open its device later than its first file.
   XpuAnswer Find(int pid, uint64_t start_ns, uint64_t now_ns);
+  // Whether Find reads the process's environment, for which it waits if the process hangs.
+  bool ReadsEnvironment(int pid, uint64_t start_ns) const {
+    return !service_xpus_.empty() && pid > 0 && !Known(pid, start_ns);
+  }
   // A caller that knows says which worker this process is; false: there is no such worker.
   bool Bind(int pid, uint64_t start_ns, int worker);
   // Every provider's answer now, in the order of the chain; decides nothing.  *cached is what

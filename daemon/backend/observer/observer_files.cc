@@ -192,26 +192,44 @@ bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
       return true;  // its next reader discovers another file
     }
   }
-  const std::lock_guard lock(mutex_);
-  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
-    const std::optional<InodeTable::File> file = files_.Get(number);
-    if (!file || file->key.ino != ino || file->key.dev != dev) continue;
-    const std::string path = PathOf(*file);
-    Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    struct stat info {};
-    const bool is_same =
-        fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev;
-    // Also when its generation is another: then it is another file.
-    if (!is_same) {
+  std::unique_lock lock(mutex_);
+  uint64_t number = 1;
+  std::optional<InodeTable::File> file;
+  for (; number <= files_.Numbers(); ++number) {
+    file = files_.Get(number);
+    if (file && file->key.ino == ino && file->key.dev == dev) break;
+  }
+  if (number > files_.Numbers()) return true;
+  switch (LearnAgain(number, *file, &lock)) {
+    case Again::kLearnt:
+      break;
+    case Again::kChanged:  // the next event says so again
+      break;
+    case Again::kAnother:  // also when its generation is another
       Forget(number);
       return false;
-    }
-    Fresh again{std::move(*fd), file->parent, std::string(file->name), info};
-    const Status learnt = Learn(std::span(&again, 1));
-    if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
-    return true;
   }
   return true;
+}
+
+ObserverFiles::Again ObserverFiles::LearnAgain(uint64_t number, const InodeTable::File& file,
+                                               std::unique_lock<std::mutex>* lock) {
+  const auto [parent, of_table, dev, ino, key] = file;
+  const std::string name(of_table);
+  const std::string path = PathOf(file);
+  lock->unlock();
+  Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat info {};
+  const bool is_same =
+      fd && fstat(fd->Get(), &info) == 0 && info.st_ino == ino && info.st_dev == dev;
+  lock->lock();
+  const std::optional<InodeTable::File> now = files_.Get(number);
+  if (!now || now->parent != parent || now->name != name) return Again::kChanged;
+  if (!is_same) return Again::kAnother;
+  Fresh again{std::move(*fd), parent, name, info};
+  const Status learnt = Learn(std::span(&again, 1));
+  if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
+  return Again::kLearnt;
 }
 
 // ----------------------------------------------------------------------- names
@@ -252,13 +270,16 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
   struct stat info {};
   if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
   if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is no regular file"};
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
   if (known != 0) return InfoOf(known, info);
   if (IsDiscoveredInode(info.st_dev, info.st_ino)) {
     const uint64_t discovered = discovered_->NumberOf(info.st_ino);
+    lock.unlock();
     if (OpenDiscovered(discovered, O_PATH)) return InfoOf(discovered, info);
+    lock.lock();
   }
+  lock.unlock();
   // By its own name: symbolic links that stay below the root lead to it.
   char base[PATH_MAX];
   const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(place->Get()));
@@ -268,6 +289,9 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
   const std::string own = whole.substr(prefix.size());
   Result<UniqueFd> fd = OpenBelow(own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd) return fd.error();
+  lock.lock();
+  if (const uint64_t added = files_.NumberOf(info.st_dev, info.st_ino); added != 0)
+    return InfoOf(added, info);
   Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
   const Status learnt = Learn(std::span(&fresh, 1));
   if (!learnt) return learnt.error();

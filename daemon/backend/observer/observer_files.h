@@ -137,6 +137,10 @@ class ObserverFiles {
                            std::vector<Fresh>* fresh);
   bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
   Status Learn(std::span<Fresh> fresh);
+  // What the file's name leads to, for which the file system is asked without the lock.
+  enum class Again { kLearnt, kAnother, kChanged };
+  Again LearnAgain(uint64_t number, const InodeTable::File& file,
+                   std::unique_lock<std::mutex>* lock);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
   void Forget(uint64_t file);
   bool IsFull() const { return HasDiscovered() || IsCut(); }

@@ -240,16 +240,10 @@ void ObserverFiles::Expect(uint64_t file) {
 }
 
 void ObserverFiles::OnUnlistedInode(uint64_t ino, uint32_t dev) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const uint64_t number = files_.NumberOf(makedev(dev >> 20, dev & 0xfffff), ino);
   const std::optional<InodeTable::File> file = files_.Get(number);
-  if (!file || file->key.ino != ino || file->key.dev != dev) return;
-  Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  struct stat info {};
-  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != file->ino) return;
-  Fresh again{std::move(*fd), file->parent, std::string(file->name), info};
-  const Status learnt = Learn(std::span(&again, 1));
-  if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
+  if (file && file->key.ino == ino && file->key.dev == dev) (void)LearnAgain(number, *file, &lock);
 }
 
 // ------------------------------------------------------------------ directories below

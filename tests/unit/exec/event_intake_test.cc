@@ -140,38 +140,35 @@ TEST_F(EventIntakeTest, AMessageDoesNotWaitForAProcessThatHangs) {
   EXPECT_TRUE(seen_.empty());
 }
 
-// What several processes did comes in the order in which it was done.
-TEST(HeldEventsTest, EachProcessWaitsForItselfAlone) {
-  HeldEvents held;
-  const auto event = [](int tgid, uint64_t offset) {
-    Event one;
-    one.tgid = tgid;
-    one.offset = offset;
-    return one;
+// It is asked for its environment, which may name a service, and hangs.
+TEST_F(EventIntakeTest, AMessageDoesNotWaitForAProcessThatIsOfNoReaderOfItsService) {
+  StartTwo();
+  std::function<void()> answer;
+  services_->Use(
+      nullptr,
+      [&](const std::function<void()>& work, std::function<void()> done) {
+        work();
+        answer = std::move(done);
+        return true;
+      },
+      [this] { intake_->NoteAnswer(); });
+  backend_.Push(MissEvent(1, 0, kPageBytes, 98));
+  Drain();
+  Turn(&control_);
+  const auto number = [this](const char* id) {
+    return static_cast<int>(services_->Find(id)->number);
   };
-  const auto no_ask = [](const Event&) {};
-  uint64_t at = 0;
-  for (const int tgid : {3, 1, 2, 1, 3, 2}) ASSERT_FALSE(held.Add(event(tgid, at++), 5, no_ask));
-  std::vector<uint64_t> taken;
-  size_t asked = 0;
-  const auto take_but = [&](int blocked) {
-    return [&, blocked](const Event& one, const Arrival&) {
-      ++asked;
-      if (one.tgid == blocked) return false;
-      taken.push_back(one.offset);
-      return true;
-    };
-  };
-  held.Release(9, take_but(1), no_ask);
-  EXPECT_EQ(taken, (std::vector<uint64_t>{0, 2, 4, 5}));
-  EXPECT_EQ(asked, 5u);
-  EXPECT_TRUE(held.Holds(1));
-  EXPECT_FALSE(held.Holds(2));
-  EXPECT_TRUE(held.HoldsSince(5));
-  EXPECT_FALSE(held.HoldsSince(6)) << "1 has waited since then";
-  held.Release(10, take_but(0), no_ask);
-  EXPECT_EQ(taken.size(), 6u);
-  EXPECT_TRUE(held.empty());
+  intake_->CatchUp(answer_, number("a"));
+  EXPECT_EQ(answers_, 1);
+  intake_->CatchUp(answer_, number("b"));
+  intake_->CatchUp(answer_);
+  EXPECT_EQ(answers_, 1) << "what its own service did comes first";
+  answer();
+  for (int turn = 0; turn < 4; ++turn) {
+    Turn(&control_);
+    Turn(&lookups_);
+  }
+  EXPECT_EQ(answers_, 3);
 }
 
 TEST_F(EventIntakeTest, WhereTooManyWaitTheNextSaysThatSomeAreLost) {

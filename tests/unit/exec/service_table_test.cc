@@ -2,7 +2,10 @@
 #include "daemon/exec/service_table.h"
 
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include "daemon/base/unique_fd.h"
 #include "sim/replay/replay_backend.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
@@ -213,6 +216,40 @@ TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   InCgroup(71, "/one");
   tree_.Write("/proc/71/environ", "PPC_SERVICE_ID=nobody");
   EXPECT_EQ(IdOf(71, 1, 0), "a");
+}
+
+// A process that hangs keeps its environment back.
+TEST_F(ServiceTableTest, WhereThereIsNoChoiceTheEnvironmentIsNotRead) {
+  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"owner", {{"cgroup", "/one"}}}});
+  (void)Start({{"service_id", "b"}, {"cgroup", "/two"}, {"owner", {{"cgroup", "/two"}}}});
+  const auto reads = [this](int pid, const std::string& group, const std::string& id) {
+    const std::string base = "/proc/" + std::to_string(pid);
+    InCgroup(pid, group);
+    tree_.Write(base + "/environ", "");
+    tree_.Write(base + "/status", "Name:\tw\nUid:\t0\t0\t0\t0\nNSpid:\t9\t1\n");
+    const UniqueFd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    EXPECT_GE(inotify_add_watch(watch.Get(), tree_.Path(base + "/environ").c_str(), IN_OPEN), 0);
+    EXPECT_EQ(IdOf(pid, 1, 0), id);
+    alignas(inotify_event) char event[4096];
+    return read(watch.Get(), event, sizeof(event)) > 0;
+  };
+  EXPECT_FALSE(reads(81, "/two", "b"));
+  EXPECT_FALSE(reads(82, "/stranger", ""));
+  (void)Start({{"service_id", "c"}, {"owner", {{"cgroup", "/two"}}}});
+  EXPECT_TRUE(reads(83, "/two", "b"));
+}
+
+TEST_F(ServiceTableTest, OfASharedGroupOneUsersProcessesAreMeant) {
+  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"of_user", 0}});
+  const auto of = [this](int pid, const std::string& group, const std::string& uid) {
+    InCgroup(pid, group);
+    tree_.Write("/proc/" + std::to_string(pid) + "/status",
+                "Name:\tw\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\n");
+    return IdOf(pid, 1, 0);
+  };
+  EXPECT_EQ(of(91, "/one", "0"), "a");
+  EXPECT_EQ(of(92, "/one", "7"), "");
+  EXPECT_EQ(of(93, "/one/container", "0"), "");
 }
 
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {

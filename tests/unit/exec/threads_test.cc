@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
@@ -96,6 +97,22 @@ class ThreadsTest : public testing::Test {
     tree_.Write("/proc/" + std::to_string(pid) + "/status", "Name:\tx\nUid:\t0\t0\t0\t0\n");
     tree_.Write("/proc/" + std::to_string(pid) + "/environ", "PPC_SERVICE_ID=" + id);
   }
+  // A process of which each read of the environment hangs; where that lies.
+  std::string Hangs(int pid, const std::string& group = "/") {
+    const std::string base = "/proc/" + std::to_string(pid);
+    tree_.WriteStat(pid);
+    tree_.Write(base + "/status", "Name:\tw\nUid:\t0\t0\t0\t0\n");
+    tree_.Write(base + "/cgroup", "0::" + group + "\n");
+    const std::string environ = tree_.Path(base + "/environ");
+    EXPECT_EQ(mkfifo(environ.c_str(), 0600), 0);
+    return environ;
+  }
+  // Each may be named by any process of root.
+  void StartTwo() {
+    for (const char* const id : {"a", "b"}) {
+      ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", id}, {"workers", 1}}).ok());
+    }
+  }
   void Miss(int pid, uint64_t mib, uint64_t file = 1) {
     backend_.Push(MissEvent(file, mib * kMiB, kPageBytes, pid));
     runtime_->executor().Pump();
@@ -113,12 +130,9 @@ class ThreadsTest : public testing::Test {
 // /proc/PID/environ waiting.
 TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   IsOfService(11, "a");
-  tree_.WriteStat(10);
-  tree_.Write("/proc/10/status", "Name:\tw\nUid:\t0\t0\t0\t0\n");
-  const std::string slow = tree_.Path("/proc/10/environ");
-  ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
+  const std::string slow = Hangs(10);
   Start();
-  ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
+  StartTwo();
   Miss(11, 0);
   TurnUntil([&] { return seen_.size() == 1; });
   for (uint64_t mib = 1; mib < 5; ++mib) {
@@ -138,11 +152,9 @@ TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
 // Its memory is locked while it waits for a server that is gone, say: each reader of
 // /proc/PID/environ waits with it.
 TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
-  tree_.WriteStat(10);
-  const std::string slow = tree_.Path("/proc/10/environ");
-  ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
+  const std::string slow = Hangs(10);
   Start();
-  ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
+  StartTwo();
   Miss(10, 0);
   Executor& executor = runtime_->executor();
   // There is a reader, and it reads for as long as this is open.
@@ -169,6 +181,31 @@ TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   // So that the test can end; a runner leaves without waiting.
   hangs.Reset();
   Answering(slow, "", [this] { runtime_.reset(); });
+}
+
+// However many processes of one tenant hang, and whatever is asked of others.
+TEST_F(ThreadsTest, ATenantOfWhichManyProcessesHangKeepsNoOtherWaiting) {
+  constexpr int kFirst = 20;
+  constexpr int kHung = 70;
+  std::vector<std::string> environs;
+  std::vector<UniqueFd> hangs;
+  for (int pid = kFirst; pid < kFirst + kHung; ++pid) {
+    environs.push_back(Hangs(pid, "/pods/one/" + std::to_string(pid)));
+    hangs.emplace_back(open(environs.back().c_str(), O_RDWR | O_CLOEXEC));
+  }
+  IsOfService(11, "b");
+  Start();
+  StartTwo();
+  for (int pid = kFirst; pid < kFirst + kHung; ++pid) Miss(pid, 0);
+  Miss(11, 1);
+  EXPECT_TRUE(Eventually([&] {
+    runtime_->executor().Pump();
+    return !seen_.empty();
+  }));
+  EXPECT_EQ(seen_.empty() ? 0 : seen_[0].pid, 11);
+  runtime_->Shutdown();
+  for (const std::string& environ : environs) unlink(environ.c_str());  // it is read twice
+  hangs.clear();
 }
 
 TEST_F(ThreadsTest, AFileThatIsSlowToNameKeepsOnlyItsReadersWaiting) {

@@ -5,7 +5,9 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "daemon/machine/tenant_group.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 
@@ -213,6 +215,24 @@ TEST_F(CgroupTest, AncestorsHighBinds) {
   V2("/a", "max", "500", "450");
   V2("/a/b", "10000", "max", "10");
   EXPECT_EQ(Open("/a/b")->Read(kShare, false)->limit, 500u);
+}
+
+TEST(TenantGroupTest, IsAContainerAPodOrAUnit) {
+  const std::pair<const char*, const char*> kGroups[] = {
+      {"", ""},
+      {"/", ""},
+      {"/user.slice/user-1.slice", ""},
+      {"/user.slice/user-1.slice/user@1.service/app.slice/x.scope",
+       "/user.slice/user-1.slice/user@1.service"},
+      {"/system.slice/docker-1.scope/a/b", "/system.slice/docker-1.scope"},
+      {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-2.scope/a",
+       "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"},
+      {"/kubepods/burstable/pod1/2/a", "/kubepods/burstable/pod1"},
+      {"/docker/1/a", "/docker/1"},
+      {"/lxc.payload.one/a", "/lxc.payload.one"},
+      {"/an-engine/1/a", "/an-engine/1"},
+      {"/one", "/one"}};
+  for (const auto& [group, tenant] : kGroups) EXPECT_EQ(TenantGroup(group), tenant) << group;
 }
 
 }  // namespace

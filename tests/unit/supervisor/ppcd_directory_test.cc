@@ -278,6 +278,25 @@ TEST_F(ReplacedTest, NotOnceTheDaemonEnds) {
   EXPECT_FALSE(HasStartedAnother());
 }
 
+// As one that waits in the kernel: in a frozen cgroup no process dies.
+TEST_F(MountGoesTest, ARunnerThatDoesNotDieIsLeftToItself) {
+  const std::string group = "/sys/fs/cgroup/freezer/ppc-test-" + std::to_string(getpid());
+  if (geteuid() != 0 || mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no freezer to use";
+  const auto write = [&group](const char* name, const std::string& text) {
+    std::ofstream(group + "/" + name) << text;
+  };
+  Register();
+  const pid_t runner = RunnerPid();
+  write("cgroup.procs", std::to_string(runner));
+  write("freezer.state", "FROZEN");
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+  EXPECT_TRUE(Has(DaemonLog(), "does not end"));
+  EXPECT_TRUE(Ask({{"op", "list"}})["mounts"].empty());
+  write("freezer.state", "THAWED");
+  EXPECT_TRUE(Eventually([runner] { return kill(runner, 0) != 0; })) << "it is waited for";
+  EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
 TEST_F(MountGoesTest, AMountThatIsGoneIsKnownByItsName) {
   Register();
   kill(RunnerPid(), SIGSTOP);

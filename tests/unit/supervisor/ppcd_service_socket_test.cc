@@ -45,9 +45,9 @@ class ServiceSocketTest : public RightsTest {
     return clients;
   }
   // What one more of the user is told, in groups that have no more than they may.
-  Json ConnectAs(uid_t uid) {
+  Json ConnectAs(uid_t uid, const std::string& above = "/pods/") {
     const size_t group = clients_.size() / Server::kMaxPeersOfGroup;
-    PutIntoGroup(getpid(), "/pods/" + std::to_string(group));
+    PutIntoGroup(getpid(), above + std::to_string(group));
     EXPECT_EQ(seteuid(uid), 0);
     clients_.push_back(std::make_unique<RawClient>(service_socket_));
     EXPECT_EQ(seteuid(0), 0);
@@ -191,6 +191,23 @@ TEST_F(ServiceSocketTest, ContainersRootsAreNotOneUser) {
     const Json answer = AskAs({"root there", name, 0}, Start("svc-" + std::to_string(group)));
     ASSERT_EQ(CodeOf(answer), "") << group << answer;
   }
+}
+
+// Root of a container makes as many groups there as it likes.
+TEST_F(ServiceSocketTest, GroupsBelowAContainerAreItsOwn) {
+  size_t started = 0;
+  for (int group = 0; group < 70; ++group) {
+    const std::string name = "/pods/a/" + std::to_string(group);
+    MakeGroup(name);
+    const Json answer = AskAs({"root there", name, 0}, Start("svc-" + std::to_string(group)));
+    started += CodeOf(answer).empty() ? 1 : 0;
+  }
+  EXPECT_EQ(started, StartRights::kMaxServicesOfUser);
+  EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-other"))), "");
+  for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i)
+    ASSERT_EQ(CodeOf(ConnectAs(0, "/pods/a/")), "") << i;
+  EXPECT_EQ(CodeOf(ConnectAs(0, "/pods/a/")), "EMFILE");
+  EXPECT_EQ(CodeOf(ConnectAs(0)), "");
 }
 
 TEST_F(ServiceSocketTest, StartingAgainAndAgainIsSlowedDown) {
