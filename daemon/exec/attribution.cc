@@ -92,8 +92,7 @@ const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint
     if (told.IsOfEvent(cgroup_id) && !service.told.of_user) return &service;
     if (!std::exchange(is_read, true)) cgroup = ProcessCgroup(roots, pid);
     if (!cgroup || !told.Contains(*cgroup)) continue;
-    if (service.told.of_user && !(*cgroup == told.relative() && IsUsers(roots, pid, service.told)))
-      continue;
+    if (service.told.of_user && !IsUsers(roots, pid, service.told)) continue;
     if (best == nullptr || told.path().size() > best->told.cgroup->path().size()) best = &service;
   }
   return best;

@@ -39,7 +39,7 @@ struct Membership {
   };
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
-  std::optional<uint32_t> of_user;       // of that very cgroup, and of no container, by this user
+  std::optional<uint32_t> of_user;       // of that cgroup: this user's alone, and no container's
   std::vector<Root> roots;
   std::string root_cgroup;  // of the first of them when it was told, in the unified hierarchy
   Owner owner;
