@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "extras/report/sampler.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -98,6 +99,7 @@ Sampler::~Sampler() { (void)Finish(); }
 
 // Looks, and nothing that could wait for a ppcd that has no CPU.
 void Sampler::Look() {
+  pthread_setname_np(pthread_self(), "ppc-looks");
   // A look is short, and all of them are a tenth of a CPU.
   const sched_param first{.sched_priority = kLooksPriority};
   (void)sched_setscheduler(0, SCHED_RR, &first);

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: a policy is registered and removed again and again: nothing of it stays, neither a
-# process, a descriptor of ppcd, a cgroup, nor a BPF program or map.  PPC_E2E_CYCLES says how often.
+# Description: a policy is registered and removed again and again, then ones whose ppc_exit throws, crashes or hangs:
+# nothing of it stays, neither a process, a descriptor of ppcd, a cgroup, nor a BPF program or map.  PPC_E2E_CYCLES says
+# how often.
 # natively by default
 . "$(dirname "$0")/lib.sh"
 cycles=${PPC_E2E_CYCLES:-20} every=$WORK/bpf
@@ -11,7 +12,7 @@ pinned() { find /sys/fs/bpf -name '*ppc*' 2>/dev/null; }
 descriptors() { find "/proc/$DAEMON/fd" -type l | wc -l; }
 cycle() {
   local runner kind id group
-  register "$MNT" "$1"
+  register "$MNT" "$@"
   runner=$(runner_pid)
   group=$(grep -o '/ppc\.runners/.*$' "/proc/$runner/cgroup" || true)
   for kind in prog map link; do
@@ -26,6 +27,12 @@ wanted=$(sha256sum <"$FAST/file")
 before=$(descriptors)
 policies=(readahead eager maio null)
 for ((i = 0; i < cycles; i++)); do cycle "${policies[i % 4]}"; done
+for fault in throw crash hang; do
+  cycle "$BAD/libppc_misbehave.so" "{\"do\": \"exit-$fault\", \"runtime\": {\"hook_timeout_ms\": 20}}"
+  register "$MNT" null
+  eq "$(state)" running "the next registration after exit-$fault"
+  must ppcctl rm_policy "$MNT"
+done
 # ppcd keeps a handle of each runner for a moment, to end it should it hang.
 settled() { (($(descriptors) <= before)); }
 within 20 settled || fail "ppcd had $before descriptors and has $(ls -l "/proc/$DAEMON/fd")"

@@ -15,8 +15,8 @@ end_service svc-restart
 
 read_so_far() { echo $((($(sectors) - before) * 512)); }
 has_read() { (($(read_so_far) >= model_bytes * $1 / 100)); }
-# load_and PERCENT COMMAND...: a load; when so much has come from the disk, COMMAND.  Sets used, bytes from
-# the disk, and loaded, what the runner there is then has loaded.
+# load_and PERCENT COMMAND...: a load; when so much has come from the disk, COMMAND.  Sets used, bytes from the disk but for
+# as many as the kernel has reclaimed, and loaded, what the runner there is then has loaded.
 load_and() {
   local percent=$1 load
   shift
@@ -30,8 +30,9 @@ load_and() {
   is_dead "$load" && fail "the load ended before $percent%"
   "$@"
   wait "$load" || fail "the load failed"
-  used=$(read_so_far)
-  counted="$(percent_of "$used")(reclaimed $(percent_of $((($(stolen) - stolen_before) * 4096)))"
+  used=$(read_so_far) reclaimed=$((($(stolen) - stolen_before) * 4096))
+  counted="$(percent_of "$used")(reclaimed $(percent_of $reclaimed)"
+  used=$((used - reclaimed))
   loaded=$(runner_field '["loader"]["loaded"]')
   counted+=" loaded $(percent_of "$loaded"))"
   eq "$(checksum_in "$(cat "$WORK/report")")" "$wanted" "checksum, disturbed at $percent%"
@@ -52,9 +53,12 @@ check() {
   eq "$loaded" 0 "bytes loaded by the next runner with $1"
   le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with $1 ($said)"
 }
-load_and 50 true
-undisturbed=$used
-said="undisturbed=$counted"
+undisturbed=0 said=''
+for _ in 1 2 3; do
+  load_and 50 true
+  undisturbed=$((used > undisturbed ? used : undisturbed))
+  said+=" undisturbed=$counted"
+done
 for percent in 10 50 90; do
   : >"$WORK/ppcd.log"
   load_and $percent kill_runner

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: toil.py cpu|kernel SECONDS DIR COMMAND...: reads the model in DIR and works on it, so many seconds of its own
-or the kernel's CPU time evenly over its bytes; runs COMMAND when it has; prints the stopwatch of loadmodel's report."""
+or the kernel's CPU time evenly over its bytes; runs COMMAND when it has."""
 import glob
-import json
 import mmap
 import os
 import subprocess
 import sys
-import time
 import zlib
 
 CHUNK = 4 << 20
@@ -20,18 +18,11 @@ def times():
     return now.user, now.system
 
 
-def age():
-    """Seconds since this process was started."""
-    with open("/proc/self/stat", encoding="ascii") as file:
-        started = int(file.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
-
-
 def main(kind, seconds, folder, command):
     files = sorted(glob.glob(os.path.join(folder, "**/*.safetensors"), recursive=True))
     total = sum(map(os.path.getsize, files))
     clock = 0 if kind == "cpu" else 1
-    init, before, done = age(), times(), 0
+    before, done = times(), 0
     for path in files:
         with open(path, "rb", buffering=0) as file, mmap.mmap(-1, 64 << 20) as pages:
             while chunk := file.read(CHUNK):
@@ -44,10 +35,6 @@ def main(kind, seconds, folder, command):
                     else:
                         zlib.compress(chunk[:1 << 18], 6)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    user, system = (now - then for now, then in zip(times(), before))
-    whole = age()
-    print(json.dumps({"init_s": init, "load_s": whole - init, "startup_s": whole,
-                      "workers": [{"device_wait_s": 0, "user_s": user, "sys_s": system}]}))
 
 
 if __name__ == "__main__":

@@ -34,25 +34,11 @@ rm "$BASE/short"
 
 # A signal.
 drop_caches
-python3 - "$DEV" <<'PY' || fail "signal"
-import fcntl, os, signal, struct, sys, time
-fd = os.open(sys.argv[1], os.O_RDWR)
-def call(nr, fmt, *values):
-    data = bytearray(struct.pack(fmt, *values))
-    fcntl.ioctl(fd, (3 << 30) | (len(data) << 16) | (0xb9 << 8) | nr, data)
-    return struct.unpack(fmt, data)
-import ctypes
-name = ctypes.create_string_buffer(b"a")
-file_id = call(4, "QQIIQQIIqIIQQ", 0, ctypes.addressof(name), 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)[0]
-signal.signal(signal.SIGALRM, lambda *args: None)
-signal.setitimer(signal.ITIMER_REAL, 0.7)
-began = time.monotonic()
-load = call(5, "QQQIIIIQQQQQQIIQQ", file_id, 0, 96 << 20, 1, 0, 0xffffffff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-stop, done = load[13], load[12]
-assert stop == 2, stop
-assert done < 90 << 20 and done % (2 << 20) == 0, done
-assert time.monotonic() - began < 4
-PY
+out=$(dev 'lookup a' 'alarm 700' 'load 0 96M wait')
+eq "$(field load stop "$out")" 2 "stopped by a signal"
+done_bytes=$(field load "done" "$out")
+le "$done_bytes" $((90 * MIB - 1)) "considered before the signal"
+eq $((done_bytes % STEP)) 0 "stops between steps"
 
 # kill -9 of the loader.
 drop_caches

@@ -9,6 +9,7 @@
 // ends the run with status 1.  "dev PATH" and "use N" switch descriptors.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ class Interpreter {
     if (verb == "use") return current_ = words.Number(1), 0;
     if (verb == "undev") return devices_.at(current_).reset(), 0;
     if (verb == "sleep") return Sleep(words.Number(1));
+    if (verb == "alarm") return Alarm(words.Number(1));
     if (verb == "sh") return Shell(line.substr(3));
     if (verb == "cost") return Cost();
     if (verb == "say") return std::printf("%s\n", line.substr(4).c_str()), 0;
@@ -66,6 +68,18 @@ class Interpreter {
   static Outcome Sleep(uint64_t milliseconds) {
     usleep(static_cast<useconds_t>(milliseconds * 1000));
     return 0;
+  }
+
+  // A signal after so long: it interrupts what can be interrupted and does nothing else.
+  static Outcome Alarm(uint64_t milliseconds) {
+    struct sigaction nothing {};
+    nothing.sa_handler = [](int) {};
+    itimerval timer{};
+    timer.it_value.tv_sec = static_cast<time_t>(milliseconds / 1000);
+    timer.it_value.tv_usec = static_cast<suseconds_t>(milliseconds % 1000 * 1000);
+    const bool is_set =
+        sigaction(SIGALRM, &nothing, nullptr) == 0 && setitimer(ITIMER_REAL, &timer, nullptr) == 0;
+    return is_set ? 0 : errno;
   }
 
   // What this process has taken since the last time: CPU time (in a guest of `tools/vm --icount`

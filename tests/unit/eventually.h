@@ -5,9 +5,13 @@
 #define PPC_TESTS_UNIT_EVENTUALLY_H_
 
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 
 namespace ppc {
@@ -27,6 +31,16 @@ inline long WaitsOfThisThread() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nvcsw;
+}
+
+// How often a thread of this process has waited.
+inline uint64_t WaitsOf(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  uint64_t waits = 0;
+  for (std::string word; status >> word && word != "voluntary_ctxt_switches:";) {
+  }
+  status >> waits;
+  return waits;
 }
 
 }  // namespace ppc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A policy that does what its config's "do" says: "refuse", "throw-init" or "ask" (the kernel for
-// what no policy needs) in ppc_init; "throw", "hang", "crash" or "nonsense" in ppc_prefetch.
+// what no policy needs) in ppc_init; "throw", "hang", "crash" or "nonsense" in ppc_prefetch;
+// "exit-throw", "exit-hang" or "exit-crash" in ppc_exit.
 #include <ppc.h>
 #include <sys/personality.h>
 
@@ -23,14 +24,23 @@ int Init(void* argument) {
   return Is("\"refuse\"") ? -22 : 0;
 }
 
+void Hang() {
+  for (;;) asm volatile("");  // a loop without effect may be left out
+}
+
+int Exit() {
+  if (Is("\"exit-throw\"")) throw std::runtime_error("thrown in ppc_exit");
+  if (Is("\"exit-crash\"")) raise(SIGSEGV);
+  if (Is("\"exit-hang\"")) Hang();
+  return 0;
+}
+
 prefetch_ios* Prefetch(miss_io* miss) {
   static ppc_io io;
   static prefetch_ios list;
   if (Is("\"throw\"")) throw std::runtime_error("thrown in ppc_prefetch");
   if (Is("\"crash\"")) raise(SIGSEGV);
-  while (Is("\"hang\"")) {
-    asm volatile("");  // a loop without effect may be left out
-  }
+  if (Is("\"hang\"")) Hang();
   io = {};
   io.path = miss->path;
   list = {1, 0, &io};
@@ -40,7 +50,7 @@ prefetch_ios* Prefetch(miss_io* miss) {
   return &list;
 }
 
-ppc_operation g_table = {Init, nullptr, Prefetch, nullptr};
+ppc_operation g_table = {Init, Exit, Prefetch, nullptr};
 
 }  // namespace
 

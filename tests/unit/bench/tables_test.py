@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables in documents are what the kept raw results give, and say what these say."""
+import importlib.machinery
+import importlib.util
 import os
 import unittest
 
-import paths  # noqa: F401 (sets the paths)
+import paths
 import tables
 from filesystems import table as filesystems
 from front import documents as front
@@ -11,9 +13,18 @@ from gpu import documents as gpu
 from loaders import table as loaders
 
 
+
+def program(name):
+    """One of bench's programs, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(paths.TOP, "bench", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
 class Documents(unittest.TestCase):
     def test_no_table_was_typed(self):
-        for made in (filesystems, gpu, loaders):
+        for made in (filesystems, program("folios"), gpu, loaders):
             self.assertEqual(tables.written(made.PAGE, made.COMMAND), "\n".join(made.lines(tables.kept(made.NAME))),
                              f"{made.PAGE}: write it with `{made.COMMAND}`")
 

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <fstream>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -15,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/policy/io_check.h"
 #include "daemon/policy/watchdog.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/has.h"
 #include "tests/unit/policy/null_services.h"
 
@@ -253,16 +253,6 @@ TEST(Watchdog, NoticesAHangAndSaysWhichHook) {
   watchdog.Disarm();
   watchdog.Arm("ppc_tick", MonotonicNs(), 20 * kNsPerMs);
   EXPECT_EQ(hung.get_future().get(), "ppc_tick");
-}
-
-// How often a thread of this process has waited.
-uint64_t WaitsOf(pid_t thread) {
-  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
-  uint64_t waits = 0;
-  for (std::string word; status >> word && word != "voluntary_ctxt_switches:";) {
-  }
-  status >> waits;
-  return waits;
 }
 
 TEST(Watchdog, AHookThatEndedIsNoHang) {
