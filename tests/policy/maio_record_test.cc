@@ -25,6 +25,11 @@ class MaioRecordTest : public MaioTest {
     sim_->RunFor(50);
     return End(sim_.get(), "service_ready");
   }
+  static void Tell(FakeHost* host, const PolicyLibrary& library, const char* op) {
+    const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
+    (void)library.ops()->ppc_control(message.dump().c_str());
+    host->RunBackground();
+  }
   std::string Mode() { return StatusOf(sim_.get())["mode"]; }
   std::unique_ptr<Simulator> sim_;
   nlohmann::json started_;
@@ -59,6 +64,22 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
   uint64_t read = 0;
   for (const Access& access : WorkerAccesses(model_, 0)) read += access.size;
   EXPECT_EQ(maio::DistinctBytes(Stored()), read);
+}
+
+// A sparse file may be of any size, and its first event may come anywhere.
+TEST_F(MaioRecordTest, AFirstEventFarIntoAFileCostsNoLookAtAllBeforeIt) {
+  constexpr uint64_t kFar = 1ull << 40;
+  for (const uint64_t at : {kFar, 512 * kMiB}) {
+    FakeHost host;
+    host.AddFile("m.gguf", 2 * kFar);
+    const PolicyLibrary library(PolicyPath("maio"));
+    ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+    Tell(&host, library, "service_start");
+    miss_io event = host.Event(PPC_ACCESS, 1, at, kMiB);
+    library.ops()->ppc_event(&event);
+    EXPECT_EQ(host.most_looked, at == kFar ? 4 * kMiB : at);
+    library.ops()->ppc_exit();
+  }
 }
 
 // A reader that pauses for longer than a recording waits is recorded to its end.
@@ -235,12 +256,7 @@ TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
     const uint64_t model = host.AddFile("m.safetensors", 64 * kMiB);
     const PolicyLibrary library(PolicyPath("maio"));
     ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
-    const auto tell = [&](const char* op) {
-      const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
-      (void)library.ops()->ppc_control(message.dump().c_str());
-      host.RunBackground();
-    };
-    tell("service_start");
+    Tell(&host, library, "service_start");
     const auto comes = [&](uint32_t kind, uint64_t offset, uint64_t bytes) {
       miss_io event = host.Event(kind, model, offset, bytes);
       event.service = 1;
@@ -251,7 +267,7 @@ TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
     comes(PPC_ACCESS, 0, kMiB);
     comes(PPC_MISS_FAULT, 8 * kMiB, kHuge);
     comes(PPC_MISS_FAULT, 16 * kMiB, kMiB);
-    tell("service_ready");
+    Tell(&host, library, "service_ready");
     const maio::Template recorded = Stored(maio::TemplatePath(store.Root(), kId));
     EXPECT_EQ(maio::DistinctBytes(recorded), kMiB + (misses_huge ? kHuge : 0));
     library.ops()->ppc_exit();

@@ -4,8 +4,10 @@
 #include "policies/maio/record/recording.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "policies/maio/base/tuning.h"
 
@@ -56,18 +58,24 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
 // Pages at the beginning of a model file whose first event comes further on: the process began
 // before its service and has read its table unseen.  All up to the event where that is cached: it
 // has read on from there.  Else what is cached of the table, which ends long before kMostTable.
+// Further than kMostUnseen no process reads so early, and a sparse file may be of any size.
 uint64_t Recording::UnseenPages(const miss_io& event, const TemplateFile& file) const {
-  constexpr uint64_t kMostTable = (4 << 20) / kPage;
-  const uint64_t before = event.offset / kPage;
+  constexpr uint64_t kMostTable = 4 << 20;
+  constexpr uint64_t kMostUnseen = 1 << 30;
+  const uint64_t before = event.offset / kPage * kPage;
   if (!HasContents(file.kind) || before == 0 || run_->context->resident == nullptr) return 0;
-  std::vector<uint8_t> cached((before + 7) / 8);
   ppc_residency state = {};
-  if (run_->context->resident(run_->context, event.file, 0, before * kPage, &state, cached.data(),
-                              cached.size()) != 0)
-    return 0;
+  const auto look = [&](uint64_t bytes, std::span<uint8_t> cached) {
+    return run_->context->resident(run_->context, event.file, 0, bytes, &state, cached.data(),
+                                   cached.size()) == 0;
+  };
+  if (before <= kMostUnseen && look(before, {}) && state.resident >= before) return before / kPage;
+  std::array<uint8_t, kMostTable / kPage / 8> cached = {};
+  const uint64_t most = std::min(before, kMostTable) / kPage;
+  if (!look(most * kPage, std::span(cached).first((most + 7) / 8))) return 0;
   uint64_t pages = 0;
-  while (pages < before && (cached[pages / 8] >> (pages % 8) & 1) != 0) ++pages;
-  return pages == before ? pages : std::min(pages, kMostTable);
+  while (pages < most && (cached[pages / 8] >> (pages % 8) & 1) != 0) ++pages;
+  return pages;
 }
 
 bool Recording::MissesCached() const {
