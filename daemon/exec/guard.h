@@ -95,6 +95,8 @@ class Guard {
   void EndLoad(Slot slot);
   void EndLoads();
   void End(Slot slot);
+  // Its process failed: what is loaded from here on is for a start that may come.
+  void Await(Slot slot);
 
   // A start that is guessed: so much is submitted for it until a reader shows that it is one.
   static constexpr uint64_t kGuessBytes = 64 << 20;
@@ -257,6 +259,7 @@ class Guard {
     uint64_t load_waste = 0;
     uint64_t used_ns = 0;  // a reader's last event
     bool is_over = false;  // the load
+    bool is_awaited = false;
     bool makes_passes = false;
     uint64_t passes_ns = 0;  // since when
     unsigned era = 0;        // the number of limits set to drops
@@ -316,6 +319,7 @@ class Guard {
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
   void Renew(Ledger* ledger, uint64_t now_ns);
+  static bool IsAStart(const Ledger& ledger);
   static bool Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns);
   uint64_t Excess(const Ledger& ledger) const;
   uint64_t UnmapLeft(const Ledger& ledger) const;
