@@ -13,8 +13,6 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kTag = 1ull << 49;  // beside those of planner and evictor
-
 bool UseLimit(const Run& run, bool on) {
   const size_t needed = offsetof(ppc_context, use_limit) + sizeof(ppc_context::use_limit);
   if (run.context->size < needed) return false;
@@ -24,7 +22,7 @@ bool UseLimit(const Run& run, bool on) {
 }  // namespace
 
 Passes::Passes(const Run* run, const Layout& layout)
-    : run_(run), cookie_(run->cookie() | kTag), reader_(layout) {}
+    : run_(run), cookie_(run->cookie() | kPassesTag), reader_(layout) {}
 
 Passes::~Passes() {
   if (is_on()) End(State::kOff, "");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "policies/maio/passes/passes.h"
 #include "policies/maio/passes/reader.h"
 #include "policies/maio/record/in_order.h"
 #include "tests/unit/policies/template_samples.h"
@@ -261,6 +262,16 @@ TEST_F(PassReaderTest, MissesOfWhatIsKeptAreCounted) {
   Read(0, 640);
   const Pass pass = Read(0, 1).value();
   EXPECT_EQ(pass.kept_missed, 640 * kMiB / 10 * 4);
+}
+
+// Results may come late, of a service that had this place before too.
+TEST_F(PassReaderTest, SmallFilesResultsAreNoneOfThePasses) {
+  ppc_context context = {};
+  context.now_ns = [](const ppc_context*) { return uint64_t{0}; };
+  const maio::Run run(&context, Config(), ServiceSpec(), 3);
+  const Passes passes(&run, layout_);
+  EXPECT_TRUE(passes.Owns(run.cookie() | kPassesTag | 2));
+  EXPECT_FALSE(passes.Owns(run.cookie() | kSmallFilesTag | 2));
 }
 
 TEST_F(PassReaderTest, OtherFilesAreNoneOfIt) {
