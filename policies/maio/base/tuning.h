@@ -140,6 +140,10 @@ inline constexpr int kUnseenTurns = 2;
 // time.
 inline constexpr uint64_t kLeastMoves = 8;
 inline constexpr uint64_t kPassRestNs = 2'000'000'000;
+// More than 1/so much of a pass read by other processes: each has a place of its own.
+inline constexpr uint64_t kSharedShare = 8;
+// So many in a row that are no pass, and nothing can be said of what is gained.
+inline constexpr int kMostIrregular = 4;
 // Of the model or of the time, 1/so much is a gain; of the model, 1/so much that was to stay and
 // was missed says that memory is smaller than it looks; of the limit, 1/so much is another limit.
 inline constexpr uint64_t kLeastGainShare = 32;
