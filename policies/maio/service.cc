@@ -153,7 +153,7 @@ void Service::Follow(Preparation* p) {
   Later later = std::move(p->followed->later);
   is_judged_ = false;
   has_looked_for_experts_ = false;
-  missed_again_ = 0;
+  ForgetMisses();
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed));
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
@@ -362,6 +362,7 @@ void Service::EndLoad(bool is_over) {
   }
   look_ups_.End();
   is_again_ = false;
+  ForgetMisses();
   served_miss_ns_ = run_.last_event_ns;
   mode_ = Mode::kServing;
   WatchPasses();

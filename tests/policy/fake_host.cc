@@ -141,7 +141,7 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
 
 size_t FakeHost::RunBackground(size_t most) {
   size_t count = 0;
-  for (; count < most; ++count) {
+  for (; count < most && !is_background_held; ++count) {
     std::deque<BackgroundWork>& from =
         background.empty() && !is_remote_silent ? remote : background;
     if (from.empty()) break;

@@ -96,6 +96,7 @@ class FakeHost {
     void* arg;
   };
   std::deque<BackgroundWork> background;  // not done yet
+  bool is_background_held = false;        // nor for a while
   std::deque<BackgroundWork> remote;      // the same of background_remote()
   bool is_remote_silent = false;          // nothing of that comes back
 

@@ -159,12 +159,16 @@ inline constexpr uint64_t kTrialPasses = 16;
 inline constexpr uint64_t kTrialGrowth = 8;
 inline constexpr uint64_t kLimitShare = 32;
 inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
-// Files of no known kind up to this are small: read by anybody, kept until ready.
-inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;  // two of the kernel's windows
+// A mixture of experts.  A piece is worth a load from two of the kernel's windows on.  A miss so
+// close behind a piece that is on its way may be that one's read-ahead.
+inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;
 inline constexpr uint64_t kExpertEdgeBytes = 256ull << 10;
+// A piece that is missed after so much else was asked for, or so much later, has gone again.
 inline constexpr uint64_t kExpertAgainBytes = 32ull << 20;
 inline constexpr uint64_t kExpertAgainNs = 500'000'000;
+// Positions are told for so long after the last load.
 inline constexpr uint64_t kExpertsOnNs = 10'000'000'000;
+// Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.
 inline constexpr uint64_t kAroundPages = 32;
