@@ -68,6 +68,7 @@ void Guard::End(Slot slot) {
     }
   }
   *ledgers_[slot] = Ledger{};
+  ForgetFilesOfNobody();
 }
 
 void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
