@@ -66,6 +66,24 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
   EXPECT_EQ(maio::DistinctBytes(Stored()), read);
 }
 
+// What begins an automatic service comes before it.
+TEST_F(MaioRecordTest, AStartWhoseReadsCameBeforeItTookNoTime) {
+  FakeHost host;
+  const TempTree store;
+  host.template_dir = store.Root();
+  host.AddFile("m.gguf", 4 * kMiB);
+  const PolicyLibrary library(PolicyPath("maio"));
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  const miss_io event = host.Event(PPC_ACCESS, 1, 0, kMiB);
+  host.now_ns += 1'000'000;
+  Tell(&host, library, "service_start");
+  library.ops()->ppc_event(&event);
+  Tell(&host, library, "service_ready");
+  const maio::Template t = Stored(maio::TemplatePath(store.Root(), kId));
+  EXPECT_EQ(nlohmann::json::parse(t.meta)["load_ms"], 0);
+  library.ops()->ppc_exit();
+}
+
 // A sparse file may be of any size, and its first event may come anywhere.
 TEST_F(MaioRecordTest, AFirstEventFarIntoAFileCostsNoLookAtAllBeforeIt) {
   constexpr uint64_t kFar = 1ull << 40;

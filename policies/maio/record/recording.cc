@@ -179,9 +179,10 @@ Finishing Recording::Finish(uint32_t flags, uint64_t own_bytes) {
   out.context_ = run_->context;
   out.spec_ = run_->spec;
   const uint64_t own = std::max(own_bytes, own_bytes_);
+  const uint64_t last_ns = std::max(run_->last_event_ns, run_->start_ns);
   const nlohmann::json meta = {{"params", run_->spec.params},
                                {"workers", run_->spec.workers},
-                               {"load_ms", (run_->last_event_ns - run_->start_ns) / 1'000'000},
+                               {"load_ms", (last_ns - run_->start_ns) / 1'000'000},
                                {"own_bytes", own >= kLeastOwnBytes ? own : 0},
                                {"recorder", "maio 1"}};
   out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
