@@ -249,7 +249,8 @@ void Service::Reload(const miss_io& event) {
   if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
   served_miss_ns_ = std::max(served_miss_ns_, event.time_ns);
   const bool was_recorded = recording_ != nullptr && ready_ns_ == 0;
-  if (was_recorded && resumes_ < kMostResumes && recording_->IsNews(event)) {
+  if (was_recorded && resumes_ < kMostResumes && !recording_->IsEndless() &&
+      recording_->IsNews(event)) {
     resumes_++;
     mode_ = Mode::kRecord;
   } else if (following_ != nullptr) {

@@ -2,6 +2,7 @@
 // How a recording ends, which recordings are doubtful, and what becomes of them.
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -138,6 +139,31 @@ TEST_F(MaioRecordTest, NewPagesKeepARecordingGoing) {
   EXPECT_FALSE(sim_->readers[0].finished());
   EXPECT_FALSE(IsStored());
   EXPECT_EQ(Mode(), "record");
+}
+
+// An index, or a memory image that its machine goes on with.
+TEST_F(MaioRecordTest, NewPagesHereAndThereKeepItGoingForAWhileAlone) {
+  for (const bool in_order : {false, true}) {
+    uint64_t file = 0;
+    sim_.reset();
+    sim_ = Make(setup_, [&](Simulator* sim) { file = sim->AddFile("index.bin", 2048 * kMiB); });
+    Start(sim_.get(), setup_);
+    Reader reader{.bytes_per_ms = 4096, .accesses = {}};
+    std::minstd_rand random(1);
+    for (uint64_t i = 0; i < 400'000; i++)
+      reader.accesses.push_back(
+          {file, (in_order ? i : random() % (2048 * 256)) * 4096, 4096, 0, 0});
+    sim_->readers = {reader};
+    sim_->RunFor(290'000);
+    EXPECT_EQ(Mode(), "record");
+    sim_->RunFor(30'000);
+    EXPECT_EQ(Mode(), in_order ? "record" : "serving");
+    EXPECT_FALSE(sim_->readers[0].finished());
+    sim_->RunFor(20'000);
+    EXPECT_EQ(Mode(), in_order ? "record" : "serving");
+    End(sim_.get(), "service_stop");
+    std::filesystem::remove(Path());
+  }
 }
 
 // After it has read the listed half, a service may compute from it: loading that half ahead once

@@ -95,6 +95,11 @@ inline constexpr uint64_t kEndNs = 10'000'000'000;
 // --------------------------------------------------------------- the service
 // A recording of packages alone ends when its service has read nothing for so long.
 inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
+// Steps of less, to where no reader has come near of late, are crumbs; a recording of crumbs ends
+// so long after its first: images of some GiB are read by then, an index never is.
+inline constexpr uint64_t kCrumbPages = (256 << 10) / 4096;
+inline constexpr uint64_t kStepGapPages = (256 << 10) / 4096;
+inline constexpr uint64_t kScatteredNs = 300'000'000'000;
 // An access is told so much later than it happened at most, and as many may come before it; the
 // observer tells of a reader's last one when it has been idle for 100 ms, and looks as often.
 inline constexpr uint64_t kLateNs = 500'000'000;

@@ -116,7 +116,8 @@ void Recording::Event(const miss_io& event) {
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
-  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first)) new_bytes_ += event.size;
+  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first))
+    NoteNews(event, static_cast<uint32_t>(file), first, end);
   // A service that has populated its mapping computes from it, and loads nothing another time.
   if ((event.flags & PPC_F_NOT_USER) != 0) populated_bytes_ += event.size;
   const bool may_repeat = (event.flags & PPC_F_MMAP) == 0 || populated_bytes_ < kWeightsBeginBytes;
@@ -124,6 +125,15 @@ void Recording::Event(const miss_io& event) {
   if (unseen > 0) in_order_.Put({event.time_ns, as, index, 0, unseen, may_repeat});
   in_order_.Put({event.time_ns, as, index, first, end, may_repeat});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+}
+
+void Recording::NoteNews(const miss_io& event, uint32_t file, uint64_t first, uint64_t end) {
+  if (recorder_.files()[file].kind != FileKind::kSmall) {
+    if (news_ns_ == 0) news_ns_ = event.time_ns;
+    steps_.Note(file, first, end);
+    is_endless_ = steps_.AreScattered() && event.time_ns > news_ns_ + kScatteredNs;
+  }
+  if (!is_endless_) new_bytes_ += event.size;
 }
 
 bool Recording::IsNews(const miss_io& event) const {
