@@ -38,6 +38,8 @@ Result<BurnGroups::StretchPtr> BurnGroups::Begin(size_t loader) {
   auto stretch = std::make_shared<Stretch>();
   stretch->name = BurnParent::NameOf(++last_);
   stretch->loader = loader;
+  if (const auto memory = parent_->payer().Read(1.0, /*with_cache=*/false))
+    stretch->most = std::max(kStretch, memory->limit / kMostGroups);
   Result<UniqueFd> made = parent_->Make(stretch->name);
   if (!made) return made.error();
   stretch->directory = std::move(*made);
@@ -54,7 +56,7 @@ BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes) {
   std::vector<StretchPtr> done;
   std::unique_lock lock(mutex_);
   left_.wait(lock, [this] { return !is_turning_; });
-  if (present_->is_full || (present_->bytes != 0 && present_->bytes + bytes > kStretch)) {
+  if (present_->is_full || (present_->bytes != 0 && present_->bytes + bytes > present_->most)) {
     is_turning_ = true;
     const size_t next = 1 - present_->loader;
     left_.wait(lock, [this, next] { return loading_[next] == 0; });
@@ -128,7 +130,7 @@ void BurnGroups::Forget(uint64_t number, uint64_t offset, uint64_t end, bool is_
     if (is_released) stretch->released.push_back({number, from, to});
     if (stretch->needed != 0 || stretch->loading != 0) return;
     // The present stretch is closed early only where half of it or more is freed so.
-    if (!stretch->is_full && stretch->bytes < kStretch / 2) return;
+    if (!stretch->is_full && stretch->bytes < stretch->most / 2) return;
     stretch->is_full = true;
     done->push_back(stretch);
   };

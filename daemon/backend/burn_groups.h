@@ -33,7 +33,10 @@ namespace ppc {
 
 class BurnGroups {
  public:
+  // A stretch is kStretch or 1/kMostGroups of the payer's limit, whichever is more: a large memory
+  // is not cut into thousands of groups.
   static constexpr uint64_t kStretch = 16 << 20;
+  static constexpr uint64_t kMostGroups = 256;
 
   // An error: no group can be made for it.
   static Result<std::unique_ptr<BurnGroups>> Open(Cgroup payer, const CgroupLoaderOptions& options);
@@ -58,6 +61,7 @@ class BurnGroups {
     UniqueFd directory;
     size_t loader = 0;
     int loading = 0;
+    uint64_t most = kStretch;
     uint64_t bytes = 0;   // loaded, or being loaded
     uint64_t needed = 0;  // of them
     bool is_full = false;

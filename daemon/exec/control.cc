@@ -116,6 +116,8 @@ void Runtime::Apply(ControlCall* call) {
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }
   if (!call->passes) return;
+  if (guard_ != nullptr && call->op == "service_failed")
+    guard_->Await(GuardSlot(*services_->Get(call->number)));
   call->reply = host_->Control(call->text);
   const bool is_of_service = call->op.starts_with("service_");
   if (is_of_service) services_->Get(call->number)->empty_epoch = 0;

@@ -101,6 +101,7 @@ inline void Guard::HitEnd(Slot slot, Ledger* reader, File* file, size_t last) {
 
 // The usual reader that moves goes on to the next cell.
 void Guard::NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64_t now_ns) {
+  if (at >= file->bytes) return NoteFar(slot, file, offset, at, /*is_miss=*/false, now_ns);
   Cell* const cell = file->cells.data() + (at >> shift_);
   const auto index = static_cast<uint32_t>(at >> shift_);
   const bool is_next = index != 0 && (cell->flags & kHasCursor) == 0 &&
@@ -201,11 +202,13 @@ void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
 
 void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is_miss,
                     uint64_t now_ns) {
+  Ledger& ledger = Of(slot);
+  ledger.used_ns = now_ns;
+  if (offset >= file->bytes) return;
+  at = std::min(at, file->bytes - 1);
   const size_t first = offset >> shift_;
   const size_t last = at >> shift_;
   const size_t edge = kEdgeBytes >> shift_;
-  Ledger& ledger = Of(slot);
-  ledger.used_ns = now_ns;
   size_t moves = CursorBefore(*file, static_cast<uint32_t>(first),
                               static_cast<uint32_t>(kPassBytes >> shift_));
   const bool is_known = moves != kCursors;

@@ -95,6 +95,8 @@ class Guard {
   void EndLoad(Slot slot);
   void EndLoads();
   void End(Slot slot);
+  // Its process failed: what is loaded from here on is for a start that may come.
+  void Await(Slot slot);
 
   // A start that is guessed: so much is submitted for it until a reader shows that it is one.
   static constexpr uint64_t kGuessBytes = 64 << 20;
@@ -193,6 +195,11 @@ class Guard {
 
   static void Take(uint64_t* from, uint64_t bytes) { *from -= std::min(*from, bytes); }
 
+  static constexpr int kLeastShift = 21;
+  static constexpr int kMostShift = 28;  // else 16 bits are too few for the pages of a cell
+  // A sparse file may be of any size: what lies further on is not looked at.
+  static constexpr uint64_t kMostFileBytes = uint64_t{1} << 40;
+
   // Counts of pages are of this cell's; a cell is at most 256 MiB.
   struct Cell {
     uint32_t used = 0;     // the service's clock when a reader was here last, + 1; 0: none was
@@ -257,6 +264,7 @@ class Guard {
     uint64_t load_waste = 0;
     uint64_t used_ns = 0;  // a reader's last event
     bool is_over = false;  // the load
+    bool is_awaited = false;
     bool makes_passes = false;
     uint64_t passes_ns = 0;  // since when
     unsigned era = 0;        // the number of limits set to drops
@@ -293,7 +301,11 @@ class Guard {
   File* FileOf(uint64_t number, uint64_t bytes);
   void Grow(File* file, uint64_t bytes);
   void DoubleUnit();
+  void Disown(Cell* cell);
+  template <typename Goes>
+  void Forget(Goes goes);
   void ForgetFiles();
+  void ForgetFilesOfNobody();
   uint16_t CellPages(const File& file, size_t cell) const;
   static bool WouldStay(const Ledger& ledger, const Cell& cell);
   static bool IsRecent(const Ledger& ledger, const Cell& cell);
@@ -316,6 +328,7 @@ class Guard {
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
   void Renew(Ledger* ledger, uint64_t now_ns);
+  static bool IsAStart(const Ledger& ledger);
   static bool Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns);
   uint64_t Excess(const Ledger& ledger) const;
   uint64_t UnmapLeft(const Ledger& ledger) const;
@@ -331,7 +344,7 @@ class Guard {
   static constexpr size_t kMaxFailures = 4096;
   static constexpr size_t kMaxHistory = 256;
 
-  int shift_ = 21;
+  int shift_ = kLeastShift;
   size_t cells_ = 0;
   bool are_hits_seen_ = false;
   bool wants_hits_ = false;

@@ -36,14 +36,25 @@ Guard::File* Guard::FileOf(uint64_t number, uint64_t bytes) {
 }
 
 void Guard::Grow(File* file, uint64_t bytes) {
+  bytes = std::min(bytes, kMostFileBytes);
   const auto needed = [&] { return static_cast<size_t>(((bytes - 1) >> shift_) + 1); };
-  while (shift_ < 62 && cells_ - file->cells.size() + needed() > kMaxCells) DoubleUnit();
-  const size_t count = std::max(needed(), file->cells.size());
+  while (shift_ < kMostShift && cells_ - file->cells.size() + needed() > kMaxCells) DoubleUnit();
+  const size_t count = std::min(needed(), kMaxCells - (cells_ - file->cells.size()));
+  bytes = std::min(bytes, uint64_t{count} << shift_);
+  if (bytes <= file->bytes) return;
   // Loads tell no more of a file than where they end.
   if (file->counted_by != kNobody) Of(file->counted_by).total += bytes - file->bytes;
   file->bytes = bytes;
   cells_ += count - file->cells.size();
   file->cells.resize(count);
+}
+
+// Another service's it is no more, and its clock says nothing to the next owner.
+void Guard::Disown(Cell* cell) {
+  if (cell->owner == kNobody) return;
+  Take(&Of(cell->owner).unseen, cell->loaded * kPageBytes);
+  *cell = Cell{.present = cell->present,
+               .flags = static_cast<uint16_t>(cell->flags & (kIsKnown | kHasCursor))};
 }
 
 void Guard::DoubleUnit() {
@@ -55,11 +66,16 @@ void Guard::DoubleUnit() {
   for (const auto& file : files_) {
     std::vector<Cell>& cells = file->cells;
     for (size_t i = 0; i < cells.size(); ++i) {
-      const Cell from = std::exchange(cells[i], Cell{});
+      Cell from = std::exchange(cells[i], Cell{});
       Cell& to = cells[i / 2];
       if (i % 2 == 0) {
         to = from;
         continue;
+      }
+      if (from.owner != to.owner) {
+        // The one of which more is open keeps it.
+        const bool is_less = from.loaded + from.dropped <= to.loaded + to.dropped;
+        Disown(to.owner != kNobody && is_less ? &from : &to);
       }
       if (to.owner == kNobody) to.owner = from.owner;
       to.used = std::max(to.used, from.used);
@@ -75,24 +91,33 @@ void Guard::DoubleUnit() {
   }
 }
 
+template <typename Goes>
+void Guard::Forget(Goes goes) {
+  recent_ = {};
+  std::erase_if(files_, [&](const std::unique_ptr<File>& file) {
+    if (!goes(*file)) return false;
+    for (Cell& cell : file->cells) Disown(&cell);
+    cells_ -= file->cells.size();
+    by_number_.erase(file->number);
+    return true;
+  });
+}
+
 // Of what is forgotten nothing comes back, and nothing is judged.
 void Guard::ForgetFiles() {
-  const auto forget = [this](bool all) {
-    std::erase_if(files_, [&](const std::unique_ptr<File>& file) {
-      const bool is_open = std::ranges::any_of(
-          file->cells, [](const Cell& cell) { return cell.loaded != 0 || cell.dropped != 0; });
-      if (is_open && !all) return false;
-      for (const Cell& cell : file->cells) {
-        if (cell.owner != kNobody) Take(&Of(cell.owner).unseen, cell.loaded * kPageBytes);
-      }
-      cells_ -= file->cells.size();
-      by_number_.erase(file->number);
-      return true;
-    });
-  };
-  recent_ = {};
-  forget(/*all=*/false);
-  if (files_.size() > kMaxFiles / 4 * 3) forget(/*all=*/true);
+  Forget([](const File& file) {
+    return std::ranges::none_of(
+        file.cells, [](const Cell& cell) { return cell.loaded != 0 || cell.dropped != 0; });
+  });
+  if (files_.size() > kMaxFiles / 4 * 3) Forget([](const File&) { return true; });
+}
+
+void Guard::ForgetFilesOfNobody() {
+  Forget([](const File& file) {
+    return file.counted_by == kNobody &&
+           std::ranges::all_of(file.cells, [](const Cell& cell) { return cell.owner == kNobody; });
+  });
+  if (files_.empty()) shift_ = kLeastShift;
 }
 
 }  // namespace ppc

@@ -15,10 +15,21 @@ void Guard::Begin(Slot slot, const std::string& id) {
   Of(slot).id = id;
 }
 
+void Guard::Await(Slot slot) {
+  Ledger& ledger = Of(slot);
+  ledger.is_awaited = true;
+  ledger.used_ns = ledger.load_bytes = ledger.load_waste = 0;
+}
+
+// One that was awaited or guessed, and did not come, had no reader.
+bool Guard::IsAStart(const Ledger& ledger) {
+  return ledger.used_ns != 0 || (!ledger.is_awaited && ledger.guess_left == UINT64_MAX);
+}
+
 void Guard::EndLoad(Slot slot) {
   Ledger& ledger = Of(slot);
   ledger.is_over = true;
-  if (are_hits_seen_ && ledger.used_ns != 0) {
+  if (are_hits_seen_ && IsAStart(ledger)) {
     uint64_t unread = 0;
     for (const auto& file : files_) {
       for (Cell& cell : file->cells) {
@@ -57,6 +68,7 @@ void Guard::End(Slot slot) {
     }
   }
   *ledgers_[slot] = Ledger{};
+  ForgetFilesOfNobody();
 }
 
 void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {

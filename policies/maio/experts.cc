@@ -12,7 +12,6 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kTag = 1ull << 50;  // beside that of passes
 constexpr uint64_t kMaxExperts = 1u << 16;
 
 // Tensors that hold the experts of a layer one after the other: "blk.3.ffn_up_exps.weight",
@@ -80,7 +79,7 @@ std::vector<Experts::Piece> Experts::Find(ModelSource* source, std::span<const F
 }
 
 Experts::Experts(const Run* run, std::vector<Piece> pieces)
-    : run_(run), cookie_(run->cookie() | kTag) {
+    : run_(run), cookie_(run->cookie() | kExpertsTag) {
   std::unordered_map<std::string, uint32_t> numbers;
   places_.reserve(pieces.size());
   for (const Piece& piece : pieces) {

@@ -153,7 +153,7 @@ void Service::Follow(Preparation* p) {
   Later later = std::move(p->followed->later);
   is_judged_ = false;
   has_looked_for_experts_ = false;
-  missed_again_ = 0;
+  ForgetMisses();
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed));
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
@@ -249,7 +249,8 @@ void Service::Reload(const miss_io& event) {
   if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
   served_miss_ns_ = std::max(served_miss_ns_, event.time_ns);
   const bool was_recorded = recording_ != nullptr && ready_ns_ == 0;
-  if (was_recorded && resumes_ < kMostResumes && recording_->IsNews(event)) {
+  if (was_recorded && resumes_ < kMostResumes && !recording_->IsEndless() &&
+      recording_->IsNews(event)) {
     resumes_++;
     mode_ = Mode::kRecord;
   } else if (following_ != nullptr) {
@@ -362,6 +363,7 @@ void Service::EndLoad(bool is_over) {
   }
   look_ups_.End();
   is_again_ = false;
+  ForgetMisses();
   served_miss_ns_ = run_.last_event_ns;
   mode_ = Mode::kServing;
   WatchPasses();

@@ -28,6 +28,7 @@
 #include "policies/maio/base/config.h"
 #include "policies/maio/base/early_events.h"
 #include "policies/maio/base/run.h"
+#include "policies/maio/base/sharers.h"
 #include "policies/maio/experts.h"
 #include "policies/maio/follow/following.h"
 #include "policies/maio/follow/load_end.h"
@@ -144,6 +145,10 @@ class Service {
   void WatchPasses();
   void NoteMissedAgain(const miss_io& event);
   void FindExperts();
+  void ForgetMisses() {
+    missed_again_ = 0;
+    missing_.Forget();
+  }
   void Judge(bool is_ready);
   void GiveBack();
   void SayWhenDone(Feedback work);
@@ -180,6 +185,7 @@ class Service {
   bool evict_all_ = false;                // serving: all that is left goes
   bool has_looked_for_experts_ = false;
   uint64_t missed_again_ = 0;  // bytes, since all had been read
+  Sharers missing_;            // them
   bool is_stopped_ = false;
   bool is_forgiven_ = false;
   bool is_again_ = false;  // reads its model another time, without being told of

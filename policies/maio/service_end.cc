@@ -91,14 +91,19 @@ Json Service::Stop() {
   return status;
 }
 
-// A model that does not fit is computed from when more of it is missed than a load had left.
+// A model that does not fit is computed from when more of it is missed than a load had left; while
+// it is read anew, than a load may miss.
 void Service::NoteMissedAgain(const miss_io& event) {
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (!is_miss || has_looked_for_experts_ || following_ == nullptr || !following_->constrained() ||
       !following_->HasReadAll())
     return;
   missed_again_ += std::max(event.size, run_.context->window_bytes);
-  if (missed_again_ > following_->layout().bytes() / 20 + kSubstantialBytes) FindExperts();
+  missing_.Note({event.pid, event.start_ns});
+  const uint64_t model = following_->layout().bytes();
+  if (missed_again_ <= (is_again_ ? model : model / 20) + kSubstantialBytes) return;
+  if (!missing_.AreSeveral()) FindExperts();
+  ForgetMisses();
 }
 
 // Those of one process: each of several may need slices of experts.
@@ -112,7 +117,7 @@ void Service::FindExperts() {
     *pieces = Experts::Find(&source, files);
   };
   background_(find, [this, pieces, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired() || pieces->empty()) return;
+    if (alive.expired() || is_stopped_ || pieces->empty()) return;
     experts_ = std::make_unique<Experts>(&run_, std::move(*pieces));
     // A token goes through the layers in order, which looks like a pass, and needs little of each.
     passes_.reset();

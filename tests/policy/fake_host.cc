@@ -141,7 +141,7 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
 
 size_t FakeHost::RunBackground(size_t most) {
   size_t count = 0;
-  for (; count < most; ++count) {
+  for (; count < most && !is_background_held; ++count) {
     std::deque<BackgroundWork>& from =
         background.empty() && !is_remote_silent ? remote : background;
     if (from.empty()) break;
@@ -178,9 +178,9 @@ ppc_context* FakeHost::context() {
   };
   context_.file_info = FileInfo;
   context_.file_path = FilePath;
-  context_.resident = [](const ppc_context* c, uint64_t file, uint64_t, uint64_t,
+  context_.resident = [](const ppc_context* c, uint64_t file, uint64_t offset, uint64_t size,
                          ppc_residency* out, uint8_t* bitmap, size_t bytes) {
-    Self(c)->FindResident(file, bitmap, bytes, out);
+    Self(c)->FindResident(file, offset, size, bitmap, bytes, out);
     return 0;
   };
   context_.read = Read;

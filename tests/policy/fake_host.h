@@ -5,6 +5,7 @@
 #ifndef TESTS_POLICY_FAKE_HOST_H_
 #define TESTS_POLICY_FAKE_HOST_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -87,6 +88,7 @@ class FakeHost {
   bool is_closing = false;                      // no background() any more: ppc_exit comes next
   std::atomic<int> late_answers{0};             // so many of the next files are looked up too late
   std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers
+  uint64_t most_looked = 0;                     // the most bytes that it was asked of at once
 
   struct BackgroundWork {
     void (*work)(void* arg);
@@ -94,12 +96,15 @@ class FakeHost {
     void* arg;
   };
   std::deque<BackgroundWork> background;  // not done yet
+  bool is_background_held = false;        // nor for a while
   std::deque<BackgroundWork> remote;      // the same of background_remote()
   bool is_remote_silent = false;          // nothing of that comes back
 
-  // bitmap as in ppc_context.resident.
-  virtual void FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
-    (void)bitmap, (void)bytes;
+  // As ppc_context.resident.
+  virtual void FindResident(uint64_t file, uint64_t offset, uint64_t size, uint8_t* bitmap,
+                            size_t bytes, ppc_residency* out) {
+    (void)offset, (void)bitmap, (void)bytes;
+    most_looked = std::max(most_looked, size);
     *out = residency[file];
   }
   virtual void Interrupted(uint32_t service, uint32_t group) {

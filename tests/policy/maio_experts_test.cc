@@ -51,7 +51,7 @@ class MaioExpertsTest : public MaioTest {
   }
   void Read(Simulator* sim, const Setup& setup, std::vector<Access> accesses) {
     Reader r;
-    r.pid = 100;
+    r.pid = pid_;
     r.mapped = true;
     r.bytes_per_ms = setup.rate;
     r.start_ms = sim->ms();
@@ -89,6 +89,7 @@ class MaioExpertsTest : public MaioTest {
   }
 
   uint64_t file_ = 0;
+  int pid_ = 100;
 };
 
 TEST_F(MaioExpertsTest, AMissLoadsTheRestOfTheExpert) {
@@ -119,6 +120,47 @@ TEST_F(MaioExpertsTest, MissesAfterARestAreNoLoad) {
   Compute(sim.get(), setup, 40);
   EXPECT_EQ(sim->load_flags, (decltype(sim->load_flags){PPC_IO_WAITED}));
   EXPECT_EQ(StatusOf(sim.get())["mode"], "serving");
+}
+
+// Sleep mode, new weights: a load in little memory misses much, and each later one is a load too.
+TEST_F(MaioExpertsTest, AModelThatIsReadAnewIsNotComputedFrom) {
+  const Setup setup = OneReader();
+  auto sim = Serving(setup);
+  for (int load = 0; load < 2; load++) {
+    sim->DropAll();
+    Read(sim.get(), setup, {{file_, 0, kHead + kModel, 0, 0}});
+    EXPECT_EQ(StatusOf(sim.get())["mode"], "use") << load;
+    EXPECT_FALSE(StatusOf(sim.get()).contains("experts"));
+    sim->RunFor(15000);
+    EXPECT_EQ(StatusOf(sim.get())["mode"], "serving");
+  }
+}
+
+// Each may need slices of experts.
+TEST_F(MaioExpertsTest, OfSeveralProcessesNoExpertsAreLookedFor) {
+  const Setup setup = OneReader();
+  auto sim = Serving(setup);
+  for (int token = 0; token < 40; token++) {
+    pid_ = 100 + token % 2;
+    Compute(sim.get(), setup, 1);
+  }
+  EXPECT_FALSE(StatusOf(sim.get()).contains("experts"));
+  pid_ = 100;
+  Compute(sim.get(), setup, 40);
+  EXPECT_TRUE(StatusOf(sim.get()).contains("experts")) << "one is left";
+}
+
+TEST_F(MaioExpertsTest, AStopWhileHeadersAreReadIsTheEnd) {
+  const Setup setup = OneReader();
+  auto sim = Serving(setup);
+  sim->is_background_held = true;
+  Compute(sim.get(), setup, 40);
+  ASSERT_FALSE(sim->background.empty()) << "headers are to be read";
+  sim->Control({{"op", "service_stop"}, {"service_id", kId}});
+  sim->is_background_held = false;
+  sim->RunBackground();
+  sim->Control({{"op", "service_start"}, {"service_id", "abcd"}, {"service", 2}});
+  EXPECT_EQ(sim->Control({{"op", "status"}})["services"].size(), 1u) << "its place is free again";
 }
 
 TEST_F(MaioExpertsTest, WhereAllFitsNothingIsAskedFor) {

@@ -2,6 +2,8 @@
 // A service that reads its mapped model again and again, in less memory than the model takes.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/policy/maio_fixture.h"
 
 namespace ppc::test {
@@ -138,6 +140,62 @@ TEST_F(MaioPassesTest, PassesThatGainNothingEndIt) {
   EXPECT_FALSE(sim->uses_limit);
   const uint64_t evicted = sim->evicted_bytes;
   Pass(sim.get(), setup_, 3);
+  EXPECT_EQ(sim->evicted_bytes, evicted);
+}
+
+// Each request is a pass.
+TEST_F(MaioPassesTest, PassesWithARestBetweenThemEndItToo) {
+  setup_.options.demand_latency_ms = 0;
+  setup_.options.disk_bytes_per_ms = 100 * kMiB;
+  auto sim = RecordAndLoad();
+  for (int pass = 0; pass < 8; ++pass) {
+    Pass(sim.get(), setup_, 1);
+    sim->RunFor(3000);
+  }
+  EXPECT_EQ(Passes(sim.get())["state"], "off") << Passes(sim.get());
+}
+
+// An automatic service is not told how many workers it has: turns of two readers are none.
+TEST_F(MaioPassesTest, WhereAnotherProcessJoinsItIsLeftToTheKernel) {
+  auto sim = RecordAndLoad();
+  Pass(sim.get(), setup_, 5);
+  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  const auto both = [&] {
+    AddReaders(sim.get(), setup_);
+    AddReaders(sim.get(), setup_);
+    sim->readers.back().pid++;
+    for (Access& access : sim->readers.back().accesses) access.not_before_ms += 300;
+    EXPECT_TRUE(sim->Run(60000));
+  };
+  both();
+  EXPECT_EQ(Passes(sim.get())["state"], "watching") << Passes(sim.get());
+  const uint64_t evicted = sim->evicted_bytes;
+  both();
+  EXPECT_EQ(sim->evicted_bytes, evicted);
+  EXPECT_EQ(sim->want, 0u);
+  EXPECT_FALSE(sim->uses_limit);
+  Pass(sim.get(), setup_, 3);
+  EXPECT_EQ(Passes(sim.get())["state"], "on") << "it is alone again";
+}
+
+TEST_F(MaioPassesTest, ReadsInNoOrderEndIt) {
+  auto sim = RecordAndLoad();
+  Pass(sim.get(), setup_, 5);
+  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  std::minstd_rand random(1);
+  const auto read = [&](uint64_t places) {
+    sim->readers.clear();
+    AddReaders(sim.get(), setup_);
+    std::vector<Access>& accesses = sim->readers[0].accesses;
+    accesses.clear();
+    for (uint64_t i = 0; i < places; i++)
+      accesses.push_back({model_.shards[random() % 4], random() % 24 * kMiB, kMiB, 0, 0});
+    EXPECT_TRUE(sim->Run(60000));
+  };
+  read(200);
+  EXPECT_EQ(Passes(sim.get())["state"], "watching") << Passes(sim.get());
+  const uint64_t evicted = sim->evicted_bytes;
+  read(200);
   EXPECT_EQ(sim->evicted_bytes, evicted);
 }
 

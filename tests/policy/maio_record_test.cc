@@ -2,6 +2,7 @@
 // How a recording ends, which recordings are doubtful, and what becomes of them.
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -24,6 +25,11 @@ class MaioRecordTest : public MaioTest {
     EXPECT_TRUE(sim_->Run(120000));
     sim_->RunFor(50);
     return End(sim_.get(), "service_ready");
+  }
+  static void Tell(FakeHost* host, const PolicyLibrary& library, const char* op) {
+    const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
+    (void)library.ops()->ppc_control(message.dump().c_str());
+    host->RunBackground();
   }
   std::string Mode() { return StatusOf(sim_.get())["mode"]; }
   std::unique_ptr<Simulator> sim_;
@@ -59,6 +65,40 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
   uint64_t read = 0;
   for (const Access& access : WorkerAccesses(model_, 0)) read += access.size;
   EXPECT_EQ(maio::DistinctBytes(Stored()), read);
+}
+
+// What begins an automatic service comes before it.
+TEST_F(MaioRecordTest, AStartWhoseReadsCameBeforeItTookNoTime) {
+  FakeHost host;
+  const TempTree store;
+  host.template_dir = store.Root();
+  host.AddFile("m.gguf", 4 * kMiB);
+  const PolicyLibrary library(PolicyPath("maio"));
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  const miss_io event = host.Event(PPC_ACCESS, 1, 0, kMiB);
+  host.now_ns += 1'000'000;
+  Tell(&host, library, "service_start");
+  library.ops()->ppc_event(&event);
+  Tell(&host, library, "service_ready");
+  const maio::Template t = Stored(maio::TemplatePath(store.Root(), kId));
+  EXPECT_EQ(nlohmann::json::parse(t.meta)["load_ms"], 0);
+  library.ops()->ppc_exit();
+}
+
+// A sparse file may be of any size, and its first event may come anywhere.
+TEST_F(MaioRecordTest, AFirstEventFarIntoAFileCostsNoLookAtAllBeforeIt) {
+  constexpr uint64_t kFar = 1ull << 40;
+  for (const uint64_t at : {kFar, 512 * kMiB}) {
+    FakeHost host;
+    host.AddFile("m.gguf", 2 * kFar);
+    const PolicyLibrary library(PolicyPath("maio"));
+    ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+    Tell(&host, library, "service_start");
+    miss_io event = host.Event(PPC_ACCESS, 1, at, kMiB);
+    library.ops()->ppc_event(&event);
+    EXPECT_EQ(host.most_looked, at == kFar ? 4 * kMiB : at);
+    library.ops()->ppc_exit();
+  }
 }
 
 // A reader that pauses for longer than a recording waits is recorded to its end.
@@ -99,6 +139,31 @@ TEST_F(MaioRecordTest, NewPagesKeepARecordingGoing) {
   EXPECT_FALSE(sim_->readers[0].finished());
   EXPECT_FALSE(IsStored());
   EXPECT_EQ(Mode(), "record");
+}
+
+// An index, or a memory image that its machine goes on with.
+TEST_F(MaioRecordTest, NewPagesHereAndThereKeepItGoingForAWhileAlone) {
+  for (const bool in_order : {false, true}) {
+    uint64_t file = 0;
+    sim_.reset();
+    sim_ = Make(setup_, [&](Simulator* sim) { file = sim->AddFile("index.bin", 2048 * kMiB); });
+    Start(sim_.get(), setup_);
+    Reader reader{.bytes_per_ms = 4096, .accesses = {}};
+    std::minstd_rand random(1);
+    for (uint64_t i = 0; i < 400'000; i++)
+      reader.accesses.push_back(
+          {file, (in_order ? i : random() % (2048 * 256)) * 4096, 4096, 0, 0});
+    sim_->readers = {reader};
+    sim_->RunFor(290'000);
+    EXPECT_EQ(Mode(), "record");
+    sim_->RunFor(30'000);
+    EXPECT_EQ(Mode(), in_order ? "record" : "serving");
+    EXPECT_FALSE(sim_->readers[0].finished());
+    sim_->RunFor(20'000);
+    EXPECT_EQ(Mode(), in_order ? "record" : "serving");
+    End(sim_.get(), "service_stop");
+    std::filesystem::remove(Path());
+  }
 }
 
 // After it has read the listed half, a service may compute from it: loading that half ahead once
@@ -235,12 +300,7 @@ TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
     const uint64_t model = host.AddFile("m.safetensors", 64 * kMiB);
     const PolicyLibrary library(PolicyPath("maio"));
     ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
-    const auto tell = [&](const char* op) {
-      const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
-      (void)library.ops()->ppc_control(message.dump().c_str());
-      host.RunBackground();
-    };
-    tell("service_start");
+    Tell(&host, library, "service_start");
     const auto comes = [&](uint32_t kind, uint64_t offset, uint64_t bytes) {
       miss_io event = host.Event(kind, model, offset, bytes);
       event.service = 1;
@@ -251,7 +311,7 @@ TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
     comes(PPC_ACCESS, 0, kMiB);
     comes(PPC_MISS_FAULT, 8 * kMiB, kHuge);
     comes(PPC_MISS_FAULT, 16 * kMiB, kMiB);
-    tell("service_ready");
+    Tell(&host, library, "service_ready");
     const maio::Template recorded = Stored(maio::TemplatePath(store.Root(), kId));
     EXPECT_EQ(maio::DistinctBytes(recorded), kMiB + (misses_huge ? kHuge : 0));
     library.ops()->ppc_exit();

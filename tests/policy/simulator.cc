@@ -376,13 +376,14 @@ void Simulator::RunFor(uint64_t ms) {
   }
 }
 
-void Simulator::FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
-  FakeHost::FindResident(file, bitmap, bytes, out);
+void Simulator::FindResident(uint64_t file, uint64_t offset, uint64_t size, uint8_t* bitmap,
+                             size_t bytes, ppc_residency* out) {
+  FakeHost::FindResident(file, offset, size, bitmap, bytes, out);
   const std::vector<uint8_t>& state = pages_[file].state;
-  for (size_t i = 0; i < state.size() && (bitmap == nullptr || i / 8 < bytes); i++) {
-    if ((state[i] & kResident) == 0) continue;
-    if (bitmap != nullptr) bitmap[i / 8] |= static_cast<uint8_t>(1u << i % 8);
-    out->resident += kPage;
+  for (size_t i = offset / kPage, bit = 0; i < state.size() && bit * kPage < size; i++, bit++) {
+    const bool is_there = (state[i] & kResident) != 0;
+    if (is_there && bit / 8 < bytes) bitmap[bit / 8] |= static_cast<uint8_t>(1u << bit % 8);
+    out->resident += is_there ? kPage : 0;
   }
 }
 

@@ -100,7 +100,8 @@ class Simulator : public FakeHost {
   bool IsResident(uint64_t file, uint64_t offset) const;
   void DropAll();
   void Interrupted(uint32_t service, uint32_t group) override;
-  void FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) override;
+  void FindResident(uint64_t file, uint64_t offset, uint64_t size, uint8_t* bitmap, size_t bytes,
+                    ppc_residency* out) override;
 
  private:
   struct Load {

@@ -17,6 +17,13 @@
 
 namespace ppc::maio {
 
+// Whose request it is, in a cookie beside the service's byte and the nonce; the evictor's have
+// none.
+inline constexpr uint64_t kPlannerTag = 1ull << 48;
+inline constexpr uint64_t kSmallFilesTag = 1ull << 49;
+inline constexpr uint64_t kExpertsTag = 1ull << 50;
+inline constexpr uint64_t kPassesTag = 1ull << 51;
+
 struct Run {
   // slot: small number, unique among the services of the mount.
   Run(const ppc_context* host, const Config& settings, ServiceSpec service, uint32_t number)

@@ -95,6 +95,11 @@ inline constexpr uint64_t kEndNs = 10'000'000'000;
 // --------------------------------------------------------------- the service
 // A recording of packages alone ends when its service has read nothing for so long.
 inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
+// Steps of less, to where no reader has come near of late, are crumbs; a recording of crumbs ends
+// so long after its first: images of some GiB are read by then, an index never is.
+inline constexpr uint64_t kCrumbPages = (256 << 10) / 4096;
+inline constexpr uint64_t kStepGapPages = (256 << 10) / 4096;
+inline constexpr uint64_t kScatteredNs = 300'000'000'000;
 // An access is told so much later than it happened at most, and as many may come before it; the
 // observer tells of a reader's last one when it has been idle for 100 ms, and looks as often.
 inline constexpr uint64_t kLateNs = 500'000'000;
@@ -140,6 +145,10 @@ inline constexpr int kUnseenTurns = 2;
 // time.
 inline constexpr uint64_t kLeastMoves = 8;
 inline constexpr uint64_t kPassRestNs = 2'000'000'000;
+// More than 1/so much of a pass read by other processes: each has a place of its own.
+inline constexpr uint64_t kSharedShare = 8;
+// So many in a row that are no pass, and nothing can be said of what is gained.
+inline constexpr int kMostIrregular = 4;
 // Of the model or of the time, 1/so much is a gain; of the model, 1/so much that was to stay and
 // was missed says that memory is smaller than it looks; of the limit, 1/so much is another limit.
 inline constexpr uint64_t kLeastGainShare = 32;
@@ -155,12 +164,16 @@ inline constexpr uint64_t kTrialPasses = 16;
 inline constexpr uint64_t kTrialGrowth = 8;
 inline constexpr uint64_t kLimitShare = 32;
 inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
-// Files of no known kind up to this are small: read by anybody, kept until ready.
-inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;  // two of the kernel's windows
+// A mixture of experts.  A piece is worth a load from two of the kernel's windows on.  A miss so
+// close behind a piece that is on its way may be that one's read-ahead.
+inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;
 inline constexpr uint64_t kExpertEdgeBytes = 256ull << 10;
+// A piece that is missed after so much else was asked for, or so much later, has gone again.
 inline constexpr uint64_t kExpertAgainBytes = 32ull << 20;
 inline constexpr uint64_t kExpertAgainNs = 500'000'000;
+// Positions are told for so long after the last load.
 inline constexpr uint64_t kExpertsOnNs = 10'000'000'000;
+// Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.
 inline constexpr uint64_t kAroundPages = 32;

@@ -32,7 +32,7 @@ Following::Following(Run* run, Tables tables)
   table_ = std::make_unique<PieceTable>(layout_.get());
   matcher_ = std::make_unique<Matcher>(table_.get(), run_->context->window_bytes, beacon_bytes_);
   planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
-                                       run_->spec.number, cookie | 1ull << 48 | nonce);
+                                       run_->spec.number, cookie | kPlannerTag | nonce);
   if ((run_->context->caps & PPC_CAN_DEADLINES) != 0) planner_->TellDeadlines();
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);

@@ -3,13 +3,13 @@
 
 #include <bit>
 
+#include "policies/maio/base/tuning.h"
+
 namespace ppc::maio {
 namespace {
 
 // Of fewer places nothing is to be said.
 constexpr uint64_t kLeastExtents = 64;
-// On average: more is worth a request of its own.
-constexpr uint64_t kCrumbPages = (256 << 10) / kPage;
 // One of so many goes back in the file: who reads it from the start to the end does not.
 constexpr uint64_t kBackShare = 8;
 
@@ -18,6 +18,7 @@ struct Reading {
   uint64_t pages = 0;
   uint64_t back = 0;
 
+  // Crumbs on average: more is worth a request of its own.
   bool IsScattered() const {
     return extents >= kLeastExtents && pages <= extents * kCrumbPages &&
            back * kBackShare >= extents;

@@ -13,8 +13,6 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kTag = 1ull << 49;  // beside those of planner and evictor
-
 bool UseLimit(const Run& run, bool on) {
   const size_t needed = offsetof(ppc_context, use_limit) + sizeof(ppc_context::use_limit);
   if (run.context->size < needed) return false;
@@ -24,7 +22,7 @@ bool UseLimit(const Run& run, bool on) {
 }  // namespace
 
 Passes::Passes(const Run* run, const Layout& layout)
-    : run_(run), cookie_(run->cookie() | kTag), reader_(layout) {}
+    : run_(run), cookie_(run->cookie() | kPassesTag), reader_(layout) {}
 
 Passes::~Passes() {
   if (is_on()) End(State::kOff, "");
@@ -37,18 +35,20 @@ void Passes::Event(const miss_io& event) {
   if (reader_.count() == 0 || (!is_miss && (event.flags & PPC_F_NOT_USER) != 0)) return;
   // A miss makes the kernel read its window.
   const uint64_t bytes = is_miss ? std::max(event.size, run_->context->window_bytes) : event.size;
-  const std::optional<Pass> pass =
-      reader_.Observe({event.file, event.offset, bytes, is_miss, event.time_ns});
+  const std::optional<Pass> pass = reader_.Observe(
+      {event.file, event.offset, bytes, is_miss, event.time_ns, {event.pid, event.start_ns}});
   if (pass) return Ended(*pass);
-  if (state_ != State::kWatching) return;
+  if (state_ != State::kWatching || needs_whole_) return;
   if (const std::optional<Pass> expected = reader_.Expected()) Watched(*expected, false);
 }
 
-// Where the kernel's passes miss less and less, it is left to it.
+// Where the kernel's passes miss less and less, it is left to it.  While misses alone are told,
+// what looks like a rest may have been in memory.
 void Passes::Watched(const Pass& pass, bool has_ended) {
   const uint64_t before = watched_missed_;
   if (has_ended) watched_missed_ = pass.missed;
-  if (!pass.is_whole) return;
+  if (!pass.is_whole || pass.rest_ns != 0) return;
+  needs_whole_ = false;
   native_ns_ = pass.ns;
   native_missed_ = pass.missed;
   if (pass.missed < reader_.bytes() / kLeastGainShare) return;
@@ -65,6 +65,7 @@ void Passes::Ended(const Pass& pass) {
   pass_asked_ = std::exchange(asked_, 0);
   if (least_kept_ != ~0ull) kept_ = std::max(kept_, least_kept_);
   least_kept_ = ~0ull;
+  if (pass.is_shared) return Distrust("several processes read the model");
   if (++passes_ < 2) return;  // in the first what is to stay is loaded
   // Reclaim took what was to stay: there is less room than it looked.
   if (pass.kept_missed > reader_.bytes() / kKeptMissedShare)
@@ -72,6 +73,8 @@ void Passes::Ended(const Pass& pass) {
         std::min(spare_ + std::max(pass.kept_missed, reader_.stripe_bytes()), memory.limit / 4);
   else
     spare_ -= spare_ / kSpareShare;
+  irregular_ = pass.is_whole ? 0 : irregular_ + 1;
+  if (irregular_ >= kMostIrregular) return Distrust("it does not pass over the model in order");
   if (!pass.is_whole) return;
   if (passes_ >= trial_ && pass_asked_ <= reader_.bytes() / kNearlyShare) {
     trial_ *= kTrialGrowth;
@@ -111,7 +114,7 @@ void Passes::Begin() {
   why_ = "";
   limit_ = memory.limit;
   passes_ = 0;
-  slow_ = 0;
+  slow_ = irregular_ = 0;
   spare_ = asked_ = begin_ = 0;
   begun_room_ = Room(memory);
   next_ = tail_ = reader_.turn();
@@ -138,6 +141,12 @@ void Passes::End(State state, const char* why) {
   why_ = why;
   limit_ = run_->Memory().limit;
   again_.clear();
+}
+
+// Turns are wrong, and drop what is read next.
+void Passes::Distrust(const char* why) {
+  needs_whole_ = true;
+  End(State::kWatching, why);
 }
 
 // What the service does not take for itself.

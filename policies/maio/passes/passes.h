@@ -69,6 +69,7 @@ class Passes {
   void Ended(const Pass& pass);
   void Begin();
   void End(State state, const char* why);
+  void Distrust(const char* why);
   uint64_t Room(const ppc_memory& memory) const;
   uint64_t KeptBy(const ppc_memory& memory) const;
   void Look(const ppc_memory& memory);
@@ -93,6 +94,8 @@ class Passes {
   uint64_t pass_ns_ = 0;           // the last
   uint64_t passes_ = 0;            // since it is on
   int slow_ = 0;                   // in a row
+  int irregular_ = 0;              // in a row that were not whole
+  bool needs_whole_ = false;       // too many: a whole pass comes before the next begin
   uint64_t kept_ = 0;              // of each stripe
   uint64_t least_kept_ = 0;        // that memory has allowed in this pass
   int less_ = 0;                   // looks in a row that allowed less

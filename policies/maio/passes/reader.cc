@@ -42,7 +42,8 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
     last_ns_ = begin_ns_ = access.now_ns;
   }
   if (access.now_ns > last_ns_) {
-    longest_rest_ns_ = std::max(longest_rest_ns_, access.now_ns - last_ns_);
+    longest_rest_ns_ = std::max(longest_rest_ns_, last_rest_ns_);
+    last_rest_ns_ = access.now_ns - last_ns_;
     last_ns_ = access.now_ns;
   }
   const uint64_t n = count();
@@ -60,6 +61,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
     turn = turn_;
     if (ended) begin_turn_ = turn;
   }
+  sharers_.Note(access.process);
   Stripe& stripe = stripes_[at];
   stripe.seen = turn + 1;
   if (access.is_miss) {
@@ -70,12 +72,14 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
 }
 
 bool PassReader::IsInOrder() const {
-  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && longest_rest_ns_ < kPassRestNs;
+  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && longest_rest_ns_ < kPassRestNs &&
+         !sharers_.AreSeveral();
 }
 
 std::optional<Pass> PassReader::Expected() const {
   const uint64_t passed = turn_ - begin_turn_;
-  if (missed_ < bytes_ / kThrashShare || passed == 0 || !IsInOrder())
+  if (missed_ < bytes_ / kThrashShare || passed == 0 || last_rest_ns_ >= kPassRestNs ||
+      !IsInOrder())
     return std::nullopt;  // the first one begins with the first miss that is told
   const double whole = static_cast<double>(count()) / static_cast<double>(passed);
   return Pass{.ns = static_cast<uint64_t>(static_cast<double>(last_ns_ - begin_ns_) * whole),
@@ -87,14 +91,18 @@ std::optional<Pass> PassReader::Expected() const {
 // one ends at the same place.
 Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
   const uint64_t moved = std::max(place, begin_) - std::min(place, begin_);
-  const Pass pass{.ns = now_ns - begin_ns_,
+  const uint64_t rest = last_rest_ns_ < kPassRestNs ? 0 : last_rest_ns_;
+  const Pass pass{.ns = now_ns - begin_ns_ - rest,
+                  .rest_ns = rest,
                   .missed = missed_,
                   .kept_missed = kept_missed_,
+                  .is_shared = sharers_.AreSeveral(),
                   .is_whole = is_begin_known_ && moved <= Stray() && IsInOrder()};
   is_begin_known_ = true;
   begin_ = place;
   begin_ns_ = now_ns;
-  longest_rest_ns_ = 0;
+  longest_rest_ns_ = last_rest_ns_ = 0;
+  sharers_.Forget();
   moves_ = jumps_ = missed_ = kept_missed_ = 0;
   return pass;
 }

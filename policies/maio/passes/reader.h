@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policies/maio/base/sharers.h"
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/layout.h"
 
@@ -29,10 +30,13 @@ struct Stripe {
 
 // A pass that has ended.  Bytes and ns.
 struct Pass {
-  uint64_t ns = 0;
+  uint64_t ns = 0;           // without the rest
+  uint64_t rest_ns = 0;      // of kPassRestNs and more, between its last access and the next pass
   uint64_t missed = 0;       // by the reader
   uint64_t kept_missed = 0;  // of that, in what was to stay
-  bool is_whole = false;  // its begin was seen, it goes over the model in order, and without a rest
+  bool is_shared = false;    // by several processes
+  // Its begin was seen, it goes over the model in order, without a rest, and is one process's.
+  bool is_whole = false;
 };
 
 class PassReader {
@@ -45,6 +49,7 @@ class PassReader {
     uint64_t bytes = 0;
     bool is_miss = false;
     uint64_t now_ns = 0;
+    Sharers::Process process = {};
   };
   // The pass that this access has ended, if it has.
   std::optional<Pass> Observe(const Access& access);
@@ -88,11 +93,13 @@ class PassReader {
   uint64_t begin_ = 0;  // stripe
   uint64_t begin_turn_ = 0;
   uint64_t begin_ns_ = 0;
-  uint64_t longest_rest_ns_ = 0;
+  uint64_t longest_rest_ns_ = 0;  // but for the last
+  uint64_t last_rest_ns_ = 0;
   uint64_t moves_ = 0;
   uint64_t jumps_ = 0;  // of these, further than a pass in order goes
   uint64_t missed_ = 0;
   uint64_t kept_missed_ = 0;
+  Sharers sharers_;
 };
 
 }  // namespace ppc::maio

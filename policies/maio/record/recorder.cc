@@ -49,10 +49,10 @@ void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, u
   Group& group = it->second;
   if (is_new) {
     group.out.id = id;
-    group.out.first_ms = (now_ns - start_ns_) / 1'000'000;
+    group.out.first_ms = SinceStart(now_ns);
     group.mark_ns = now_ns;
   }
-  group.out.last_ms = (now_ns - start_ns_) / 1'000'000;
+  group.out.last_ms = SinceStart(now_ns);
   auto& covered = group.covered[file];
   may_repeat &= files_[file].kind != FileKind::kSmall;
   while (first < end) {
@@ -97,7 +97,7 @@ void Recorder::Mark(Phase phase, bool is_told, uint64_t now_ns) {
   PhaseMark mark;
   mark.phase = phase;
   mark.is_told = is_told;
-  mark.ms = (now_ns - std::min(start_ns_, now_ns)) / 1'000'000;
+  mark.ms = SinceStart(now_ns);
   for (const auto& [id, group] : groups_) mark.positions.emplace_back(id, group.bytes);
   phases_.push_back(std::move(mark));
 }
@@ -149,7 +149,8 @@ void Recorder::List(Group* group, uint32_t file, uint64_t first, uint64_t end, u
     Cover(group, file, first, end);
   }
   for (; mark < group->bytes / kTimeMarkBytes; mark++) {
-    group->out.time_ms.push_back(static_cast<uint32_t>((now_ns - group->mark_ns) / 1'000'000));
+    group->out.time_ms.push_back(
+        static_cast<uint32_t>((std::max(now_ns, group->mark_ns) - group->mark_ns) / 1'000'000));
     group->mark_ns = now_ns;
   }
 }

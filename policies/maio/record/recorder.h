@@ -82,6 +82,10 @@ class Recorder {
     std::unordered_map<uint32_t, size_t> last;                          // file -> its last extent
   };
 
+  // ms.  What begins an automatic service comes before it.
+  uint64_t SinceStart(uint64_t now_ns) const {
+    return now_ns < start_ns_ ? 0 : (now_ns - start_ns_) / 1'000'000;
+  }
   void List(Group* group, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns);
   bool Extend(Group* group, uint32_t file, uint64_t first, uint64_t end);
   void Cover(Group* group, uint32_t file, uint64_t first, uint64_t end);

@@ -4,8 +4,10 @@
 #include "policies/maio/record/recording.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "policies/maio/base/tuning.h"
 
@@ -56,18 +58,24 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
 // Pages at the beginning of a model file whose first event comes further on: the process began
 // before its service and has read its table unseen.  All up to the event where that is cached: it
 // has read on from there.  Else what is cached of the table, which ends long before kMostTable.
+// Further than kMostUnseen no process reads so early, and a sparse file may be of any size.
 uint64_t Recording::UnseenPages(const miss_io& event, const TemplateFile& file) const {
-  constexpr uint64_t kMostTable = (4 << 20) / kPage;
-  const uint64_t before = event.offset / kPage;
+  constexpr uint64_t kMostTable = 4 << 20;
+  constexpr uint64_t kMostUnseen = 1 << 30;
+  const uint64_t before = event.offset / kPage * kPage;
   if (!HasContents(file.kind) || before == 0 || run_->context->resident == nullptr) return 0;
-  std::vector<uint8_t> cached((before + 7) / 8);
   ppc_residency state = {};
-  if (run_->context->resident(run_->context, event.file, 0, before * kPage, &state, cached.data(),
-                              cached.size()) != 0)
-    return 0;
+  const auto look = [&](uint64_t bytes, std::span<uint8_t> cached) {
+    return run_->context->resident(run_->context, event.file, 0, bytes, &state, cached.data(),
+                                   cached.size()) == 0;
+  };
+  if (before <= kMostUnseen && look(before, {}) && state.resident >= before) return before / kPage;
+  std::array<uint8_t, kMostTable / kPage / 8> cached = {};
+  const uint64_t most = std::min(before, kMostTable) / kPage;
+  if (!look(most * kPage, std::span(cached).first((most + 7) / 8))) return 0;
   uint64_t pages = 0;
-  while (pages < before && (cached[pages / 8] >> (pages % 8) & 1) != 0) ++pages;
-  return pages == before ? pages : std::min(pages, kMostTable);
+  while (pages < most && (cached[pages / 8] >> (pages % 8) & 1) != 0) ++pages;
+  return pages;
 }
 
 bool Recording::MissesCached() const {
@@ -108,7 +116,8 @@ void Recording::Event(const miss_io& event) {
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
-  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first)) new_bytes_ += event.size;
+  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first))
+    NoteNews(event, static_cast<uint32_t>(file), first, end);
   // A service that has populated its mapping computes from it, and loads nothing another time.
   if ((event.flags & PPC_F_NOT_USER) != 0) populated_bytes_ += event.size;
   const bool may_repeat = (event.flags & PPC_F_MMAP) == 0 || populated_bytes_ < kWeightsBeginBytes;
@@ -116,6 +125,15 @@ void Recording::Event(const miss_io& event) {
   if (unseen > 0) in_order_.Put({event.time_ns, as, index, 0, unseen, may_repeat});
   in_order_.Put({event.time_ns, as, index, first, end, may_repeat});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+}
+
+void Recording::NoteNews(const miss_io& event, uint32_t file, uint64_t first, uint64_t end) {
+  if (recorder_.files()[file].kind != FileKind::kSmall) {
+    if (news_ns_ == 0) news_ns_ = event.time_ns;
+    steps_.Note(file, first, end);
+    is_endless_ = steps_.AreScattered() && event.time_ns > news_ns_ + kScatteredNs;
+  }
+  if (!is_endless_) new_bytes_ += event.size;
 }
 
 bool Recording::IsNews(const miss_io& event) const {
@@ -171,9 +189,10 @@ Finishing Recording::Finish(uint32_t flags, uint64_t own_bytes) {
   out.context_ = run_->context;
   out.spec_ = run_->spec;
   const uint64_t own = std::max(own_bytes, own_bytes_);
+  const uint64_t last_ns = std::max(run_->last_event_ns, run_->start_ns);
   const nlohmann::json meta = {{"params", run_->spec.params},
                                {"workers", run_->spec.workers},
-                               {"load_ms", (run_->last_event_ns - run_->start_ns) / 1'000'000},
+                               {"load_ms", (last_ns - run_->start_ns) / 1'000'000},
                                {"own_bytes", own >= kLeastOwnBytes ? own : 0},
                                {"recorder", "maio 1"}};
   out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

@@ -14,6 +14,7 @@
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/record/in_order.h"
 #include "policies/maio/record/recorder.h"
+#include "policies/maio/record/steps.h"
 
 namespace ppc::maio {
 
@@ -63,8 +64,9 @@ class Recording {
   uint64_t bytes() const { return recorder_.bytes(); }
   uint64_t weight_bytes() const { return recorder_.weight_bytes(); }
   // Read for the first time by their worker, roughly: stands still while readers compute from what
-  // they have mapped, however often they pass over it.
+  // they have mapped, however often they pass over it, and once they go here and there for long.
   uint64_t new_bytes() const { return new_bytes_; }
+  bool IsEndless() const { return is_endless_; }
   size_t files() const { return recorder_.files().size(); }
 
  private:
@@ -74,6 +76,7 @@ class Recording {
   bool MissesCached() const;
   void Record(const Touched& touched);
   void NoteOwn(uint64_t bytes);
+  void NoteNews(const miss_io& event, uint32_t file, uint64_t first, uint64_t end);
 
   Run* const run_;
   FoundTemplate found_;
@@ -88,6 +91,9 @@ class Recording {
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   uint64_t new_bytes_ = 0;
+  uint64_t news_ns_ = 0;  // of the first of the model
+  Steps steps_;
+  bool is_endless_ = false;
   bool has_holes_ = false;  // events were lost in between
   bool is_traced_ = false;  // an access has come, which TRACE tells
   Beside beside_;

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "policies/maio/base/run.h"
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/directories.h"
 #include "policies/maio/follow/in_memory.h"
@@ -130,7 +131,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
     tables.waits = waits_;
     tables.later = {std::move(later_), SmallDirectories(*followed_)};
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
-                                                cookie | 1ull << 49 | nonce,
+                                                cookie | kSmallFilesTag | nonce,
                                                 (context_->caps & PPC_CAN_MANY) != 0);
     tables.layout = std::make_unique<Layout>(std::move(*followed_), numbers_, config_.max_pieces);
     if (goes_on_ || MayBeLeftOver(tables)) tables.cached = FindCached(context_, *tables.layout);

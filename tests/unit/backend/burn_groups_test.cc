@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -163,6 +164,16 @@ TEST_F(BurnGroupsTest, EmptyGroupsGo) {
   EXPECT_EQ(Release(0, kFile), kFile);
   Load(0, kFile);
   EXPECT_LE(DirectoriesIn(cgroup_), 4u);
+}
+
+TEST_F(BurnGroupsTest, OfALargeMemoryThereAreNoMoreGroups) {
+  constexpr uint64_t kLarge = BurnGroups::kMostGroups * kFile;
+  std::ofstream(cgroup_ + "/memory.limit_in_bytes") << kLarge;
+  groups_.reset();
+  Open();
+  Load(0, kFile);
+  EXPECT_EQ(DirectoriesIn(cgroup_), 1u);
+  EXPECT_EQ(Release(0, kFile), kFile);
 }
 
 TEST_F(BurnGroupsTest, AStretchForWhichNoGroupCanBeMadeIsSaid) {

@@ -15,6 +15,7 @@ class GuardExecutorTest : public ExecutorTest {
   static constexpr int kPasses = 4;  // 13 s each: within one back-off
 
   static constexpr uint64_t kFile = 64 * kMiB;
+  static constexpr uint64_t kStartLoads = 32 * kMiB;
 
   // A reader in a loop over the first `bytes` of the file, which misses what is not there.
   void Pass(uint64_t bytes) {
@@ -46,9 +47,25 @@ class GuardExecutorTest : public ExecutorTest {
     };
   }
   Json Guarded() { return runtime_->StatusJson()["services"][0].value("guard", Json::object()); }
+  void LoadWhatIsNotRead() {
+    policy_.control = [](const std::string&) { return std::string("{}"); };
+    policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
+    policy_.LoadAhead(&next_, &end_);
+    Start();
+  }
+  void StartAndLoad() {
+    Tell("service_start");
+    end_ = next_ + kStartLoads;
+    Turn(20);
+    backend_.Push(MissEvent(1, 128 * kMiB, kMiB));
+    Turn();
+  }
   void Tell(const char* op) {
     ASSERT_TRUE(runtime_->Control({{"op", op}, {"service_id", "svc"}}).ok()) << op;
   }
+
+  uint64_t next_ = 0;
+  uint64_t end_ = 0;
 };
 
 // Reads natively: the file, once.
@@ -99,22 +116,12 @@ TEST_F(GuardExecutorTest, WithoutTheGuardNothingIsRefused) {
 // A service that loads what its readers leave: at `ready` that is waste, and its next start is told
 // less; `stop` ends what was counted.
 TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
-  constexpr uint64_t kLoads = 32 * kMiB;
-  uint64_t next = 0;
-  uint64_t end = 0;
-  policy_.control = [](const std::string&) { return std::string("{}"); };
-  policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
-  policy_.LoadAhead(&next, &end);
-  Start();
+  LoadWhatIsNotRead();
   for (int start = 0; start < 2; ++start) {
-    Tell("service_start");
-    end = next + kLoads;
-    Turn(20);
-    backend_.Push(MissEvent(1, 128 * kMiB, kMiB));
-    Turn();
+    StartAndLoad();
     EXPECT_EQ(Guarded()["waste_bytes"], 0) << "it may still be read";
     Tell("service_ready");
-    EXPECT_EQ(Guarded()["waste_bytes"], kLoads);
+    EXPECT_EQ(Guarded()["waste_bytes"], kStartLoads);
     backend_.AdvanceClock(kNsPerSec);
     Turn();
     EXPECT_EQ(Guarded()["state"], "small_window");
@@ -124,6 +131,17 @@ TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
   EXPECT_EQ(Guarded()["state"], "open") << "another start";
   EXPECT_EQ(Guarded()["waste_bytes"], 0);
   EXPECT_EQ(Guarded()["load_window"], Guard::kSmallWindow) << "two starts were wrong";
+}
+
+// It had no time to read it, and the next start is there to read what is loaded meanwhile.
+TEST_F(GuardExecutorTest, WhatAProcessThatFailedHadNotReadIsNoWaste) {
+  LoadWhatIsNotRead();
+  for (int start = 0; start < 2; ++start) {
+    StartAndLoad();
+    Tell("service_failed");
+  }
+  Tell("service_start");
+  EXPECT_EQ(Guarded()["load_window"], 0) << "as much as there is memory";
 }
 
 // Somebody drops the page cache: what is queued would be lost next.

@@ -105,6 +105,26 @@ TEST_F(GuardLimitsTest, AStartThatLeavesAQuarterOrLoadsLittleHasNotWasted) {
   EXPECT_EQ(start_twice("enough", Guard::kLeastLimit, 0), Guard::kSmallWindow);
 }
 
+// A loader that reads with O_DIRECT, or none at all; but a start that did not come, or was guessed,
+// could have none.
+TEST_F(GuardLimitsTest, AStartWhoseReaderNeverCameHasWastedItsLoads) {
+  const auto expect = [&](const char* id, bool is_waste, auto begin) {
+    for (int start = 0; start < 2; ++start) {
+      guard_.Begin(kSlot, id);
+      begin();
+      (void)Load(0, Guard::kSmallWindow);
+      guard_.EndLoad(kSlot);
+      guard_.Tick(now_);
+      EXPECT_EQ(guard_.WantsHits(), !is_waste) << id;
+    }
+    guard_.Begin(kSlot, id);
+    EXPECT_EQ(guard_.PlanBytes(kSlot, 0) == Guard::kSmallWindow, is_waste) << id;
+  };
+  expect("told", true, [] {});
+  expect("awaited", false, [&] { guard_.Await(kSlot); });
+  expect("guessed", false, [&] { guard_.BeginGuess(kSlot); });
+}
+
 TEST_F(GuardLimitsTest, OfFilesThatDoNotFitAUsedCreditDoublesWhenNothingReturns) {
   constexpr uint64_t kUsable = 500 * kMiB;
   guard_.SetRoom(kSlot, 512 * kMiB, kUsable);

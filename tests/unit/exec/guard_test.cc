@@ -301,6 +301,59 @@ TEST_F(GuardTest, TheLedgerIsBoundedAndItsUnitDoubles) {
   EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
 }
 
+// 16 bits count the pages of a cell: too few would say that loads vanish.
+TEST_F(GuardTest, ASparseFileOfAnySizeChangesNothingForOthers) {
+  for (uint64_t file = 10; file < 100; ++file) {
+    for (const uint64_t offset : {uint64_t{0}, uint64_t{1} << 62}) {
+      const Guard::Use use{.file = file,
+                           .file_bytes = uint64_t{1} << 63,
+                           .offset = offset,
+                           .length = kMiB,
+                           .is_miss = file % 2 == 0};
+      guard_.NoteUse(kSlot, use, now_);
+    }
+  }
+  EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
+  EXPECT_LE(guard_.CellBytes(), 256 * kMiB);
+  EXPECT_EQ(Load(0, 512 * kMiB, 2), 512 * kMiB);
+  now_ += kSecond;
+  Miss(768 * kMiB, kMiB, 2);
+  EXPECT_EQ(View().vanished, 0u);
+}
+
+TEST_F(GuardTest, WhatAServiceHasReadIsForgottenAtItsEnd) {
+  constexpr Guard::Slot kOther = 2;
+  guard_.Begin(kOther, "other");
+  guard_.NoteUse(kOther, {.file = 1, .file_bytes = kModel, .length = kMiB, .is_miss = true}, now_);
+  for (uint64_t file = 10; file < 1000; ++file)
+    guard_.NoteUse(kSlot, {.file = file, .file_bytes = kModel, .length = kMiB, .is_miss = true},
+                   now_);
+  const uint64_t unit = guard_.CellBytes();
+  EXPECT_GT(unit, 2 * kMiB);
+  guard_.End(kSlot);
+  EXPECT_EQ(guard_.Cells(), kModel / unit) << "the other's";
+  guard_.End(kOther);
+  EXPECT_EQ(guard_.Cells(), 0u);
+  EXPECT_EQ(guard_.CellBytes(), 2 * kMiB);
+}
+
+// What of two services lies in one cell then is one's.
+TEST_F(GuardTest, WhereTheUnitDoublesNothingLiesUnreadOfNobody) {
+  constexpr Guard::Slot kOther = 2;
+  guard_.Begin(kOther, "other");
+  guard_.SetRoom(kOther, kGiB, kGiB);
+  const auto load = [&](Guard::Slot slot, uint64_t offset, uint64_t bytes) {
+    guard_.NoteLoaded(slot, {.file = 1, .offset = offset, .size = bytes, .bytes = bytes}, now_);
+  };
+  load(kSlot, 0, 2 * kMiB);
+  load(kOther, 2 * kMiB, kMiB);
+  load(kOther, 64 * kMiB, 2 * kMiB);
+  for (uint64_t file = 10; file < 1000; ++file) Miss(0, kMiB, file);
+  ASSERT_EQ(guard_.CellBytes(), 8 * kMiB);
+  EXPECT_EQ(guard_.PlanBytes(kOther, 0), kGiB - 2 * kMiB);
+  EXPECT_EQ(Unread(), 2 * kMiB);
+}
+
 TEST_F(GuardTest, AServiceThatEndsLeavesNothingToTheNext) {
   Read(0, kModel);
   (void)Drop(0, 32 * kMiB);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "policies/maio/passes/passes.h"
 #include "policies/maio/passes/reader.h"
 #include "policies/maio/record/in_order.h"
 #include "tests/unit/policies/template_samples.h"
@@ -168,12 +169,15 @@ class PassReaderTest : public ::testing::Test {
     t.groups[0].extents = {{0, 0, 320 * kMiBPages}, {1, 0, 320 * kMiBPages}, {2, 0, kMiBPages}};
     return t;
   }
-  std::optional<Pass> At(uint64_t mib, uint64_t ms, bool is_miss = true) {
-    return reader_.Observe({.file = mib < 320 ? 1u : 2u,
-                            .offset = mib % 320 * kMiB,
-                            .bytes = kMiB,
-                            .is_miss = is_miss,
-                            .now_ns = ms * kMillisecond});
+  std::optional<Pass> At(uint64_t mib, uint64_t ms, bool is_miss = true,
+                         PassReader* reader = nullptr, int32_t pid = 10) {
+    return (reader == nullptr ? &reader_ : reader)
+        ->Observe({.file = mib < 320 ? 1u : 2u,
+                   .offset = mib % 320 * kMiB,
+                   .bytes = kMiB,
+                   .is_miss = is_miss,
+                   .now_ns = ms * kMillisecond,
+                   .process = {pid, 1}});
   }
   // [from, to) MiB, a millisecond each; what it ended.
   std::optional<Pass> Read(uint64_t from, uint64_t to) {
@@ -256,11 +260,45 @@ TEST_F(PassReaderTest, ARestSaysNothingOfThePassesTime) {
   EXPECT_FALSE(pass.is_whole);
 }
 
+// A request that needs one pass, and then no other for a while.
+TEST_F(PassReaderTest, ARestBeforeTheNextPassIsNotOfThisOne) {
+  Read(0, 640);
+  Read(0, 640);
+  ms_ += 5000;
+  const Pass pass = Read(0, 1).value();
+  EXPECT_TRUE(pass.is_whole);
+  EXPECT_EQ(pass.ns + pass.rest_ns, 5640 * kMillisecond);
+  EXPECT_EQ(pass.rest_ns, 5001 * kMillisecond);
+}
+
+TEST_F(PassReaderTest, OfSeveralProcessesNoPassIsWhole) {
+  for (const uint64_t share : {20, 2}) {
+    PassReader reader(layout_);
+    std::optional<Pass> pass;
+    for (uint64_t mib = 0; mib < 3 * 640; mib++) {
+      const int32_t pid = mib % share == 0 ? 11 : 10;
+      if (const auto ended = At(mib % 640, ++ms_, true, &reader, pid)) pass = ended;
+    }
+    EXPECT_EQ(pass.value().is_shared, share == 2) << "a look is a look";
+    EXPECT_EQ(pass.value().is_whole, share != 2);
+  }
+}
+
 TEST_F(PassReaderTest, MissesOfWhatIsKeptAreCounted) {
   for (Stripe& stripe : reader_.stripes()) stripe.kept = 4 * kMiB;
   Read(0, 640);
   const Pass pass = Read(0, 1).value();
   EXPECT_EQ(pass.kept_missed, 640 * kMiB / 10 * 4);
+}
+
+// Results may come late, of a service that had this place before too.
+TEST_F(PassReaderTest, SmallFilesResultsAreNoneOfThePasses) {
+  ppc_context context = {};
+  context.now_ns = [](const ppc_context*) { return uint64_t{0}; };
+  const maio::Run run(&context, Config(), ServiceSpec(), 3);
+  const Passes passes(&run, layout_);
+  EXPECT_TRUE(passes.Owns(run.cookie() | kPassesTag | 2));
+  EXPECT_FALSE(passes.Owns(run.cookie() | kSmallFilesTag | 2));
 }
 
 TEST_F(PassReaderTest, OtherFilesAreNoneOfIt) {

@@ -44,6 +44,18 @@ TEST_F(RecorderTest, JoinsNeighboursAndSmallGaps) {
   EXPECT_EQ(Recorder(recorder_).Finish("abcd", 0, 0).groups[0].overread_bytes, 16 * kPage);
 }
 
+// It begins an automatic service.
+TEST_F(RecorderTest, ATouchBeforeTheStartIsAtTheStart) {
+  Recorder recorder(5'000'000'000);
+  recorder.AddFile(10, recorder_.files()[0]);
+  recorder.Touch(0, 0, 0, 10, 4'999'000'000);
+  EXPECT_EQ(Recorder(recorder).Finish("abcd", 0, 0).groups[0].last_ms, 0u);
+  recorder.Touch(0, 0, 10, 20, 5'002'000'000);
+  const Template t = std::move(recorder).Finish("abcd", 0, 0);
+  EXPECT_EQ(t.groups[0].first_ms, 0u);
+  EXPECT_EQ(t.groups[0].last_ms, 2u);
+}
+
 TEST_F(RecorderTest, JoinsRowsOverWiderGapsThanTensors) {
   for (uint64_t row = 0; row < 100; row++) Touch(0, row * 26, row * 26 + 3);  // 405B, eight workers
   EXPECT_EQ(Sequence(), "0:0+2577 ");
