@@ -144,9 +144,9 @@ class Guard {
   void NoteLoaded(Slot slot, const Done& done, uint64_t now_ns);
   void NoteDropped(Slot slot, const Done& done, uint64_t now_ns);
 
-  // `queued`: bytes of the service that wait to be loaded already.
+  // `queued`: bytes of the service that wait to be loaded already; is_waited: PPC_IO_WAITED.
   Verdict AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size, uint64_t queued,
-                    uint64_t now_ns);
+                    uint64_t now_ns, bool is_waited = false);
   Verdict AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap);
   // Bytes that may still be loaded before readers have read some of what lies unread.
   uint64_t WindowLeft(Slot slot, uint64_t queued);

@@ -298,10 +298,15 @@ uint64_t Guard::AllowedByFailures(uint64_t file, uint64_t offset, uint64_t size,
 }
 
 Guard::Verdict Guard::AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size,
-                                uint64_t queued, uint64_t now_ns) {
+                                uint64_t queued, uint64_t now_ns, bool is_waited) {
   Ledger& ledger = Of(slot);
   Verdict verdict{.bytes = size};
-  const uint64_t left = PlanBytes(slot, queued);
+  uint64_t left = PlanBytes(slot, queued);
+  // The kernel makes room for it, from what others read: no more than is read, too.
+  if (is_waited && are_hits_seen_) {
+    const uint64_t earned = kSmallWindow + 4 * ledger.seen_since;
+    left = std::min(left, earned - std::min(earned, ledger.unseen + queued));
+  }
   if (left < size) {
     verdict.bytes = left / kStepBytes * kStepBytes;
     verdict.is_allowed = verdict.bytes > 0;

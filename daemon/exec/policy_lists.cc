@@ -47,8 +47,8 @@ bool PolicyLists::PassLoad(const IoRange& range, const Service& service, Pass pa
     Guard::Verdict verdict{.bytes = left};
     if (parts_.guard != nullptr) {
       uint64_t* const asked = AskedOf(service);
-      verdict =
-          parts_.guard->AllowLoad(slot, range.file, at, left, *asked, parts_.backend->NowNs());
+      verdict = parts_.guard->AllowLoad(slot, range.file, at, left, *asked, parts_.backend->NowNs(),
+                                        (range.flags & PPC_IO_WAITED) != 0);
       if (verdict.is_allowed) *asked += verdict.bytes;
     }
     if (verdict.is_allowed) {

@@ -280,5 +280,22 @@ TEST_F(GuardTest, WhereAllFitsPassesAreNoExcuse) {
   EXPECT_EQ(View().state, "no_unmap");
 }
 
+// The kernel makes room for them from what is read.
+TEST_F(GuardTest, LoadsThatAreWaitedForGoAsFarAsTheyAreRead) {
+  const auto waited = [this](uint64_t offset, uint64_t bytes) {
+    const Guard::Verdict verdict =
+        guard_.AllowLoad(kSlot, 1, offset, bytes, 0, now_, /*is_waited=*/true);
+    return verdict.is_allowed ? verdict.bytes : 0;
+  };
+  EXPECT_EQ(waited(0, 256 * kMiB), Guard::kSmallWindow);
+  EXPECT_EQ(Load(0, 64 * kMiB), 64 * kMiB);
+  EXPECT_EQ(waited(64 * kMiB, 64 * kMiB), 0u);
+  EXPECT_EQ(guard_.AllowLoad(kSlot, 1, 64 * kMiB, 64 * kMiB, 0, now_).bytes, 64 * kMiB);
+  Progress(0, 64 * kMiB);
+  EXPECT_GE(waited(64 * kMiB, 512 * kMiB), 256 * kMiB);
+  guard_.SetHitsSeen(false);
+  EXPECT_EQ(waited(64 * kMiB, 512 * kMiB), 512 * kMiB) << "what is read is not known";
+}
+
 }  // namespace
 }  // namespace ppc

@@ -241,17 +241,15 @@ TEST_F(ServiceTableTest, WhereThereIsNoChoiceTheEnvironmentIsNotRead) {
 
 TEST_F(ServiceTableTest, OfASharedGroupOneUsersProcessesAreMeant) {
   (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"of_user", 0}});
-  const auto of = [this](int pid, const std::string& group, const std::string& uid,
-                         const std::string& more = "") {
+  const auto of = [this](int pid, const std::string& group, const std::string& status) {
     InCgroup(pid, group);
-    tree_.Write("/proc/" + std::to_string(pid) + "/status",
-                "Name:\tw\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\n" + more);
+    tree_.Write("/proc/" + std::to_string(pid) + "/status", "Name:\tw\n" + status);
     return IdOf(pid, 1, 0);
   };
-  EXPECT_EQ(of(91, "/one", "0"), "a");
-  EXPECT_EQ(of(92, "/one", "7"), "");
-  EXPECT_EQ(of(93, "/one/below", "0"), "a");
-  EXPECT_EQ(of(94, "/one/below", "0", "NSpid:\t94\t1\n"), "") << "a container's root is another";
+  EXPECT_EQ(of(91, "/one", "Uid:\t0\t0\t0\t0\n"), "a");
+  EXPECT_EQ(of(92, "/one", "Uid:\t7\t7\t7\t7\n"), "");
+  EXPECT_EQ(of(93, "/one/below", "Uid:\t0\t0\t0\t0\n"), "a");
+  EXPECT_EQ(of(94, "/one/below", "Uid:\t0\t0\t0\t0\nNSpid:\t94\t1\n"), "") << "a container's";
 }
 
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
