@@ -39,7 +39,7 @@ Result<BurnGroups::StretchPtr> BurnGroups::Begin(size_t loader) {
   stretch->name = BurnParent::NameOf(++last_);
   stretch->loader = loader;
   if (const auto memory = parent_->payer().Read(1.0, /*with_cache=*/false))
-    stretch->most = std::max(kStretch, memory->limit / kMostGroups);
+    stretch->most = std::clamp(memory->limit / kMostGroups, kStretch, kMostStretch);
   Result<UniqueFd> made = parent_->Make(stretch->name);
   if (!made) return made.error();
   stretch->directory = std::move(*made);
@@ -77,7 +77,8 @@ BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes) {
   return stretch;
 }
 
-void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded) {
+void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, uint64_t asked,
+                       const ppc_load* loaded) {
   std::vector<StretchPtr> done;
   {
     const std::lock_guard lock(mutex_);
@@ -87,6 +88,8 @@ void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, const ppc_loa
       Cut(&untold_, number, loaded->offset, end, [](const StretchPtr&, uint64_t, uint64_t) {});
       parts_[{number, loaded->offset}] = Part{end, stretch};
       stretch->needed += loaded->done;
+    } else {
+      stretch->bytes -= asked;
     }
     --stretch->loading;
     --loading_[stretch->loader];
@@ -97,10 +100,11 @@ void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, const ppc_loa
 }
 
 int BurnGroups::LoadFile(int file, uint64_t number, ppc_load* load, int node) {
-  const StretchPtr stretch = Enter(load->length);
+  const uint64_t asked = load->length;
+  const StretchPtr stretch = Enter(asked);
   if (stretch == nullptr) return kNoGroup;
   const int code = loaders_[stretch->loader]->LoadFile(file, load, node);
-  Leave(stretch, number, code == 0 ? load : nullptr);
+  Leave(stretch, number, asked, code == 0 ? load : nullptr);
   return code == EBUSY ? kNoGroup : code;  // the group takes no process
 }
 

@@ -33,9 +33,10 @@ namespace ppc {
 
 class BurnGroups {
  public:
-  // A stretch is kStretch or 1/kMostGroups of the payer's limit, whichever is more: a large memory
-  // is not cut into thousands of groups.
+  // A stretch is 1/256 of the payer's tightest limit, within these bounds: large memories are not
+  // cut into thousands of groups.
   static constexpr uint64_t kStretch = 16 << 20;
+  static constexpr uint64_t kMostStretch = 256 << 20;
   static constexpr uint64_t kMostGroups = 256;
 
   // An error: no group can be made for it.
@@ -77,7 +78,7 @@ class BurnGroups {
 
   explicit BurnGroups(std::unique_ptr<BurnParent> parent) : parent_(std::move(parent)) {}
   StretchPtr Enter(uint64_t bytes);
-  void Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded);
+  void Leave(const StretchPtr& stretch, uint64_t number, uint64_t asked, const ppc_load* loaded);
   Result<StretchPtr> Begin(size_t loader);
   template <typename Each>
   static void Cut(Parts* parts, uint64_t number, uint64_t offset, uint64_t end, Each each);

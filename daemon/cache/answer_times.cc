@@ -37,9 +37,10 @@ bool AnswerTimes::MayTake(const LoaderThread& loader, uint32_t service) const {
   if (found == services_.end()) return true;
   const Times& times = found->second;
   const Crew crew = CrewOf(loader);
-  if (times.is_late) return Of(late_busy_, crew) < Most(crew);
-  if (times.has_answered || Of(times.busy, crew) < Most(crew)) return true;
-  return busy_ == times.all_busy && queue_->Bytes() == queue_->BytesOf(service);
+  const bool is_free = times.is_late ? Of(late_busy_, crew) < Most(crew)
+                                     : times.has_answered || Of(times.busy, crew) < Most(crew);
+  // Alone it is in no other's way.
+  return is_free || (busy_ == times.all_busy && queue_->Bytes() == queue_->BytesOf(service));
 }
 
 bool AnswerTimes::IsTooMany(const LoaderThread& loader, uint32_t service) const {
@@ -85,6 +86,11 @@ bool AnswerTimes::Note(uint32_t service, uint64_t now_ns, uint64_t took_ns, Load
   if (found == services_.end() || (stop == LoadStop::kLater && took_ns < kLateNs)) return false;
   Times& times = found->second;
   const bool was_held = times.is_late || !times.has_answered;
+  if (loaded == 0 && stop != LoadStop::kLater) {
+    // What is in memory already says nothing of the device.
+    times.has_answered = true;
+    return was_held && !times.is_late;
+  }
   const bool is_first = times.average_ns == 0;
   times.average_ns = is_first ? took_ns : times.average_ns - times.average_ns / 4 + took_ns / 4;
   if (stop == LoadStop::kLater) {

@@ -295,8 +295,9 @@ void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult
   } else {
     stats_.node_unknown += result.loaded;
   }
-  // Whatever the budget says: at once it would be the same again.
-  if (result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater) {
+  // Whatever the budget says: at once it would be the same again, unless some of it was loaded.
+  const bool is_refused = result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater;
+  if (is_refused && result.loaded == 0) {
     queue_.RestUntil(item.slot) = now + options_.retry_ns;
   }
 }

@@ -77,10 +77,6 @@ const One* ByDescent(const SysRoots& roots, const Members& members, int pid, boo
   return nullptr;
 }
 
-bool IsUsers(const SysRoots& roots, int pid, const Membership& told) {
-  return ProcessUid(roots, pid) == told.of_user && !IsInContainer(roots, pid);
-}
-
 // The most specific cgroup that holds the process wins.
 const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint64_t cgroup_id) {
   const One* best = nullptr;
@@ -89,10 +85,9 @@ const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint
   for (const One& service : members.services) {
     if (service.told.cgroup == nullptr) continue;
     const Cgroup& told = *service.told.cgroup;
-    if (told.IsOfEvent(cgroup_id) && !service.told.of_user) return &service;
+    if (told.IsOfEvent(cgroup_id)) return &service;
     if (!std::exchange(is_read, true)) cgroup = ProcessCgroup(roots, pid);
     if (!cgroup || !told.Contains(*cgroup)) continue;
-    if (service.told.of_user && !IsUsers(roots, pid, service.told)) continue;
     if (best == nullptr || told.path().size() > best->told.cgroup->path().size()) best = &service;
   }
   return best;
@@ -130,11 +125,6 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
   told.is_auto = *is_auto;
   told.owner = *owner;
   if (*by_cgroup) told.cgroup = std::move(cgroup);
-  if (message.contains("of_user")) {
-    const Result<int64_t> uid = JsonInt(message, "of_user", 0);
-    if (!uid) return uid.error();
-    told.of_user = static_cast<uint32_t>(*uid);
-  }
   if (*pid == 0) return told;
   const std::optional<uint64_t> start =
       *pid > 0 && *pid <= kMost ? ProcessStartNs(roots, static_cast<int>(*pid)) : std::nullopt;

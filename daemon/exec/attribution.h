@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -39,7 +38,6 @@ struct Membership {
   };
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
-  std::optional<uint32_t> of_user;       // of that cgroup: this user's alone, and no container's
   std::vector<Root> roots;
   std::string root_cgroup;  // of the first of them when it was told, in the unified hierarchy
   Owner owner;
@@ -69,8 +67,8 @@ struct Members {
 };
 
 // Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays;
-// "of_user", where of a shared cgroup the processes of one user are meant; "owner", who started it
-// ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
+// "owner", who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such
+// process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 

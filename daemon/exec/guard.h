@@ -92,7 +92,7 @@ class Guard {
   // A service begins, under an ID by which its earlier starts are remembered; the load of one is
   // over; one ends.
   void Begin(Slot slot, const std::string& id);
-  void EndLoad(Slot slot);
+  void EndLoad(Slot slot, bool is_stopped = false);
   void EndLoads();
   void End(Slot slot);
   // Its process failed: what is loaded from here on is for a start that may come.

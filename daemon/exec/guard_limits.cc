@@ -26,7 +26,7 @@ bool Guard::IsAStart(const Ledger& ledger) {
   return ledger.used_ns != 0 || (!ledger.is_awaited && ledger.guess_left == UINT64_MAX);
 }
 
-void Guard::EndLoad(Slot slot) {
+void Guard::EndLoad(Slot slot, bool is_stopped) {
   Ledger& ledger = Of(slot);
   ledger.is_over = true;
   if (are_hits_seen_ && IsAStart(ledger)) {
@@ -41,7 +41,9 @@ void Guard::EndLoad(Slot slot) {
     ledger.unseen = 0;
     ledger.lost += unread;
     if (ledger.load_waste > ledger.load_bytes / 4) ledger.waste_now += unread;
-    if (ledger.load_bytes >= kLeastLimit && !ledger.id.empty()) {
+    // A start that was stopped before it read says nothing of the next.
+    const bool is_told = ledger.used_ns != 0 || !is_stopped;
+    if (is_told && ledger.load_bytes >= kLeastLimit && !ledger.id.empty()) {
       if (ledger.load_waste <= ledger.load_bytes / 4) {
         wasted_starts_.erase(ledger.id);
       } else {
@@ -60,7 +62,7 @@ void Guard::EndLoads() {
 
 void Guard::End(Slot slot) {
   if (slot >= ledgers_.size() || ledgers_[slot] == nullptr) return;
-  if (!ledgers_[slot]->is_over) EndLoad(slot);
+  if (!ledgers_[slot]->is_over) EndLoad(slot, /*is_stopped=*/true);
   for (const auto& file : files_) {
     if (file->counted_by == slot) file->counted_by = kNobody;
     for (Cell& cell : file->cells) {

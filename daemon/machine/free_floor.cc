@@ -39,13 +39,25 @@ FreeFloor::~FreeFloor() {
 
 uint64_t FreeFloor::Missing(Node* node, uint64_t free, uint64_t floor) {
   const uint64_t fell = node->free > free ? node->free - free : 0;
+  node->free = free;
   // One look may come late; of a large allocation not all is to be there a second time.
   const uint64_t most = std::max(kLeastMargin, floor / 2);
   node->margin =
       std::clamp(std::max(kLooks * fell, node->margin - node->margin / 16), kLeastMargin, most);
-  const uint64_t missing = free < floor + node->margin / 2 ? floor + node->margin - free : 0;
-  node->free = free + missing;
-  return missing;
+  if (node->pause > 0) {
+    --node->pause;
+    return 0;
+  }
+  return free < floor + node->margin / 2 ? std::min(floor + node->margin - free, kMostAtOnce) : 0;
+}
+
+// Where processes have the memory there is little to reclaim, and it is needed: executables, and
+// what was just loaded.
+void FreeFloor::NoteFreed(Node* node, uint64_t asked, uint64_t free) {
+  const bool is_in_vain = free < node->free + asked / 8;
+  node->free = free;
+  node->in_vain = is_in_vain ? std::min(node->in_vain + 1, kMostInVain) : 0;
+  if (node->in_vain > 1) node->pause = 1 << node->in_vain;
 }
 
 Result<uint64_t> FreeFloor::Look() {
@@ -59,9 +71,12 @@ Result<uint64_t> FreeFloor::Look() {
     const auto floor = static_cast<uint64_t>(
         static_cast<double>(floor_bytes_) *
         (static_cast<double>(memory->total) / static_cast<double>(all->total)));
-    const uint64_t missing = Missing(&nodes_[number], memory->free, floor);
+    Node& node = nodes_[number];
+    const uint64_t missing = Missing(&node, memory->free, floor);
     if (missing == 0) continue;
     if (Status status = Reclaim(number, missing); !status) return status.error();
+    const Result<HostMemory> after = ReadHostMemory(roots_, {number});
+    if (after && watermark_before_.empty()) NoteFreed(&node, missing, after->free);
     asked += missing;
   }
   return asked;
@@ -76,7 +91,10 @@ Status FreeFloor::Reclaim(int node, uint64_t bytes) {
     if (!status && status.error().code == EINVAL) status = Write(path, std::to_string(bytes));
     // Less than that could be reclaimed, or a signal came.
     if (status || status.error().code == EAGAIN || status.error().code == EINTR) return Ok();
-    if (status.error().code != ENOENT) return status;
+    // A container may have it read-only.
+    if (status.error().code != ENOENT && status.error().code != EROFS &&
+        status.error().code != EACCES)
+      return status;
   }
   return RaiseWatermarks();
 }

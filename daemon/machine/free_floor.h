@@ -34,14 +34,21 @@ class FreeFloor {
 
  private:
   struct Node {
-    uint64_t free = 0;  // at the last look, with what was asked for
+    uint64_t free = 0;  // at the last look
     uint64_t margin = kLeastMargin;
+    int in_vain = 0;  // orders in a row that freed next to nothing
+    int pause = 0;    // looks without an order
   };
 
   static constexpr uint64_t kLooks = 4;  // what falls in so many lies above the floor
+  static constexpr uint64_t kMostAtOnce = 1ULL
+                                          << 30;  // of an order, which the end of ppcd waits for
+  static constexpr int kMostInVain = 6;
 
   // Bytes that are missing on a node which is to keep `floor` free.
   static uint64_t Missing(Node* node, uint64_t free, uint64_t floor);
+  // What was free after an order.
+  static void NoteFreed(Node* node, uint64_t asked, uint64_t free);
   Status Reclaim(int node, uint64_t bytes);
   // Where nothing can be asked, the kernel's own thread begins to reclaim earlier.
   Status RaiseWatermarks();

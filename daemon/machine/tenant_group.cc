@@ -10,11 +10,12 @@ namespace {
 
 // The groups of many tenants lie below these.
 bool IsParent(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kEngines = {"kubepods", "burstable", "besteffort",
-                                                        "kubelet",  "docker",    "lxc",
-                                                        "ecs",      "machine",   "libpod_parent"};
-  const bool is_pod = name.find("-pod") != std::string_view::npos;
-  return (name.ends_with(".slice") && !is_pod) ||
+  constexpr std::array<std::string_view, 11> kEngines = {
+      "kubepods", "burstable",     "besteffort",     "kubelet",           "docker", "lxc", "ecs",
+      "machine",  "libpod_parent", "condor.service", "containerd.service"};
+  const bool is_of_kubernetes = name.starts_with("kubepods") || name.starts_with("kubelet");
+  const bool is_pod = is_of_kubernetes && name.find("-pod") != std::string_view::npos;
+  return (name.ends_with(".slice") && !is_pod) || name.ends_with("slurmstepd.scope") ||
          std::ranges::find(kEngines, name) != kEngines.end();
 }
 

@@ -97,8 +97,6 @@ Status NewServices::Place(Service& service, const Json& body, const Peer& peer) 
     const Result<std::string> cgroup =
         peer.is_admin ? cgroups_.OfProcess(root) : Result<std::string>(peer.cgroup);
     if (cgroup) service.message["cgroup"] = *cgroup;
-    // All of the machine is below a shared group.
-    if (cgroup && peer.is_admin && IsSharedCgroup(*cgroup)) service.message["of_user"] = peer.uid;
     // Where root tells neither, the group is that of root's shell, whose other processes have no
     // right to the service.
     if (cgroup && (!peer.is_admin || service.root_pid != 0)) service.owner.cgroup = *cgroup;

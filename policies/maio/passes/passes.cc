@@ -47,8 +47,9 @@ void Passes::Event(const miss_io& event) {
 void Passes::Watched(const Pass& pass, bool has_ended) {
   const uint64_t before = watched_missed_;
   if (has_ended) watched_missed_ = pass.missed;
-  if (!pass.is_whole || pass.rest_ns != 0) return;
+  if (!pass.is_whole) return;
   needs_whole_ = false;
+  if (pass.rest_ns != 0) return;
   native_ns_ = pass.ns;
   native_missed_ = pass.missed;
   if (pass.missed < reader_.bytes() / kLeastGainShare) return;
@@ -73,7 +74,7 @@ void Passes::Ended(const Pass& pass) {
         std::min(spare_ + std::max(pass.kept_missed, reader_.stripe_bytes()), memory.limit / 4);
   else
     spare_ -= spare_ / kSpareShare;
-  irregular_ = pass.is_whole ? 0 : irregular_ + 1;
+  irregular_ = pass.is_in_order ? 0 : irregular_ + 1;
   if (irregular_ >= kMostIrregular) return Distrust("it does not pass over the model in order");
   if (!pass.is_whole) return;
   if (passes_ >= trial_ && pass_asked_ <= reader_.bytes() / kNearlyShare) {

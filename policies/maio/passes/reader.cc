@@ -72,14 +72,13 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
 }
 
 bool PassReader::IsInOrder() const {
-  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && longest_rest_ns_ < kPassRestNs &&
-         !sharers_.AreSeveral();
+  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && !sharers_.AreSeveral();
 }
 
 std::optional<Pass> PassReader::Expected() const {
   const uint64_t passed = turn_ - begin_turn_;
   if (missed_ < bytes_ / kThrashShare || passed == 0 || last_rest_ns_ >= kPassRestNs ||
-      !IsInOrder())
+      HasRested() || !IsInOrder())
     return std::nullopt;  // the first one begins with the first miss that is told
   const double whole = static_cast<double>(count()) / static_cast<double>(passed);
   return Pass{.ns = static_cast<uint64_t>(static_cast<double>(last_ns_ - begin_ns_) * whole),
@@ -97,7 +96,8 @@ Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
                   .missed = missed_,
                   .kept_missed = kept_missed_,
                   .is_shared = sharers_.AreSeveral(),
-                  .is_whole = is_begin_known_ && moved <= Stray() && IsInOrder()};
+                  .is_in_order = IsInOrder(),
+                  .is_whole = is_begin_known_ && moved <= Stray() && IsInOrder() && !HasRested()};
   is_begin_known_ = true;
   begin_ = place;
   begin_ns_ = now_ns;

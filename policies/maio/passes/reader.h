@@ -35,8 +35,8 @@ struct Pass {
   uint64_t missed = 0;       // by the reader
   uint64_t kept_missed = 0;  // of that, in what was to stay
   bool is_shared = false;    // by several processes
-  // Its begin was seen, it goes over the model in order, without a rest, and is one process's.
-  bool is_whole = false;
+  bool is_in_order = false;  // over the model, with rests or without, and one process's
+  bool is_whole = false;     // the same without rests, and its begin was seen
 };
 
 class PassReader {
@@ -80,6 +80,7 @@ class PassReader {
   std::optional<uint64_t> IndexOf(uint64_t file, uint64_t offset) const;
   Pass EndPass(uint64_t place, uint64_t now_ns);
   bool IsInOrder() const;
+  bool HasRested() const { return longest_rest_ns_ >= kPassRestNs; }
 
   std::vector<Stripe> stripes_;
   std::unordered_map<uint64_t, Place> files_;  // by number

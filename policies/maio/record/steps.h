@@ -25,24 +25,29 @@ class Steps {
 
  private:
   static constexpr size_t kWindow = 64;
+  static constexpr size_t kReaders = 256;  // of all ranks, threads of their own
 
   // Of one of several threads, over gaps of a tensor that is split by columns.
   bool GoesOn(uint32_t file, uint64_t first, uint64_t end) {
+    Place* oldest = &places_[0];
+    ++now_;
     for (Place& place : places_) {
+      if (place.used < oldest->used) oldest = &place;
       if (place.file != file || first < place.end || first > place.end + kStepGapPages) continue;
-      place.end = end;
+      place = {file, end, now_};
       return true;
     }
-    places_[next_++ % kWindow] = {file, end};
+    *oldest = {file, end, now_};
     return false;
   }
 
   struct Place {
     uint32_t file = ~0u;
     uint64_t end = 0;  // page
+    uint64_t used = 0;
   };
-  std::array<Place, kWindow> places_;
-  size_t next_ = 0;
+  std::array<Place, kReaders> places_;
+  uint64_t now_ = 0;
   uint64_t crumbs_ = 0;
 };
 

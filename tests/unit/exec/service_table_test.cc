@@ -239,19 +239,6 @@ TEST_F(ServiceTableTest, WhereThereIsNoChoiceTheEnvironmentIsNotRead) {
   EXPECT_TRUE(reads(83, "/two", "b"));
 }
 
-TEST_F(ServiceTableTest, OfASharedGroupOneUsersProcessesAreMeant) {
-  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"of_user", 0}});
-  const auto of = [this](int pid, const std::string& group, const std::string& status) {
-    InCgroup(pid, group);
-    tree_.Write("/proc/" + std::to_string(pid) + "/status", "Name:\tw\n" + status);
-    return IdOf(pid, 1, 0);
-  };
-  EXPECT_EQ(of(91, "/one", "Uid:\t0\t0\t0\t0\n"), "a");
-  EXPECT_EQ(of(92, "/one", "Uid:\t7\t7\t7\t7\n"), "");
-  EXPECT_EQ(of(93, "/one/below", "Uid:\t0\t0\t0\t0\n"), "a");
-  EXPECT_EQ(of(94, "/one/below", "Uid:\t0\t0\t0\t0\nNSpid:\t94\t1\n"), "") << "a container's";
-}
-
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
   tree_.Write("/proc/21/environ", "PPC_WORKER=1");
   tree_.Write("/proc/22/environ", "PPC_WORKER=0");

@@ -230,6 +230,11 @@ TEST(TenantGroupTest, IsAContainerAPodOrAUnit) {
       {"/kubepods/burstable/pod1/2/a", "/kubepods/burstable/pod1"},
       {"/docker/1/a", "/docker/1"},
       {"/lxc.payload.one/a", "/lxc.payload.one"},
+      {"/system.slice/slurmstepd.scope/job_7/step_0/user", "/system.slice/slurmstepd.scope/job_7"},
+      {"/system.slice/containerd.service/kubepods-pod1.slice/x",
+       "/system.slice/containerd.service/kubepods-pod1.slice"},
+      {"/machine.slice/machine-podman.slice/libpod-1.scope/a",
+       "/machine.slice/machine-podman.slice/libpod-1.scope"},
       {"/an-engine/1/a", "/an-engine/1"},
       {"/one", "/one"}};
   for (const auto& [group, tenant] : kGroups) EXPECT_EQ(TenantGroup(group), tenant) << group;

@@ -162,15 +162,6 @@ TEST_F(PpcdRightsTest, WhatRootStartsForAGroupIsTheGroups) {
       << "a group has no right to what is above it";
 }
 
-// The machine's other processes are below the root.
-TEST_F(PpcdRightsTest, WhatRootStartsInASharedGroupIsItsUsers) {
-  PutIntoGroup(getpid(), "/");
-  EXPECT_EQ(Ask(Start("svc-shell"))["echo"]["of_user"], getuid());
-  EXPECT_FALSE(Ask(Start("svc-all", {{"cgroup", "/"}}))["echo"].contains("of_user"));
-  PutIntoGroup(getpid(), "/pods/a");
-  EXPECT_FALSE(Ask(Start("svc-pod"))["echo"].contains("of_user"));
-}
-
 // A caller that may say that a service is ready may say how far it is.
 TEST_F(PpcdRightsTest, PhasesAreToldByWhoMayTellReadiness) {
   ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
