@@ -42,6 +42,12 @@ class Tree(unittest.TestCase):
         self.write("w.md", "`daemon/x.cc` `daemon/NAME.cc` `daemon/y.cc` `gone/NAME.cc` `--option/x y`\n")
         self.assertEqual(documents.named_files("w.md"), ["w.md:1: daemon/y.cc is not there", "w.md:1: gone/NAME.cc is not there"])
 
+    def test_a_walk_through_is_short(self):
+        rows = "".join(f"| `{name}.cc`, `{name}.h` | what |\n" for name in "abc")
+        self.write("w.md", f"## A loader format\n\n| file | what |\n|---|---|\n{rows}| `d.cc` | only for some |\n"
+                           f"\n## A verb of `ppcctl`\n\n{rows}| | |\n{rows}")
+        self.assertEqual(documents.long_walks("w.md"), ["w.md: 'A verb of `ppcctl`' names 6 files, at most 5"])
+
     def test_the_index_has_every_page(self):
         self.write("docs/README.md", "[a](a.md)\n")
         self.assertEqual(documents.unlisted(["docs/README.md", "docs/a.md", "docs/b.md", "docs/integrate/README.md"]),
@@ -59,22 +65,32 @@ class Tree(unittest.TestCase):
 
         git("init", "-q")
         git("commit", "-q", "--allow-empty", "-m", "measured")
-        measured = documents.git("rev-parse", "--short", "HEAD")
+        measured = documents.git("rev-parse", "--short=8", "HEAD")
         self.write("bench/renew", '"a.json"')
         self.write(documents.RESULTS, f"| `a.json` | 2026-01-01 | {measured} |\n| `gone.json` | 2026-01-01 | {measured} |\n")
         files = ["bench/results/README.md", "bench/results/a.json", "bench/results/b.json"]
         wrong = [f"{documents.RESULTS}: no row of b.json, or one without date and commit",
                  f"{documents.RESULTS}: gone.json is not there", "bench/renew: says nothing of b.json"]
         self.assertEqual(documents.ages(files), wrong)
-        most, documents.MOST_COMMITS = documents.MOST_COMMITS, 1
+        most = documents.MOST_COMMITS, documents.MOST_OF_PAGES
+        documents.MOST_COMMITS = documents.MOST_OF_PAGES = 1
         try:
             for number in range(2):
                 self.write("policies/x.cc", str(number))
                 git("add", "policies")
                 git("commit", "-q", "-m", "changed")
-            self.assertIn(f"{documents.RESULTS}: a.json is 2 commits old, at most 1: measure again", documents.ages(files))
+            self.write("docs/a.md", f"commit {measured}\n\n```\ncommit 00000000\n```\n")
+            self.assertEqual(documents.ages(files + ["docs/a.md"])[len(wrong):], [
+                f"{documents.RESULTS}: a.json is 2 commits old, at most 1: measure again",
+                f"{documents.RESULTS}: gone.json is 2 commits old, at most 1: measure again",
+                "docs/a.md:1: this is 2 commits old, at most 1: measure again"])
+            self.write("docs/a.md", "commit deadbeef\n")
+            self.assertIn("docs/a.md:1: this: there is no commit deadbeef", documents.ages(["docs/a.md"]))
+            with open(documents.RESULTS, "a", encoding="utf-8") as file:
+                file.write(f"Joined into {measured}: cafecafe deadbeef\n")
+            self.assertIn("docs/a.md:1: this is 2 commits old, at most 1: measure again", documents.ages(["docs/a.md"]))
         finally:
-            documents.MOST_COMMITS = most
+            documents.MOST_COMMITS, documents.MOST_OF_PAGES = most
 
 
 def count(name, text):

@@ -6,10 +6,13 @@ import subprocess
 
 README_LINES = 150
 WALKS = "docs/walk-throughs.md"
+# Files that a change may touch, by the heading of its walk-through: of the first table, rows that are for some only left out.
+MOST_FILES = {"A loader format": 6, "A verb of `ppcctl`": 5}
 RESULTS = "bench/results/README.md"
 # Commits that changed what is measured, after the measured one.
 MEASURED = ("daemon", "policies", "kmod", "include")
 MOST_COMMITS = 500
+MOST_OF_PAGES = 600  # where a page names the commit itself
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 VERSION = re.compile(r"^project\(ppc VERSION (\S+)", re.M)
@@ -80,6 +83,18 @@ def named_files(name):
     return findings
 
 
+def long_walks(name):
+    """Walk-throughs that name more files than the change may touch."""
+    findings = []
+    for heading, most in MOST_FILES.items():
+        part = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^\| \| \||^## |\Z)", text_of(name), re.M | re.S)
+        rows = re.findall(r"^\| (.*?`.*?) \| (.*?) \|$", part[1] if part else "", re.M)
+        count = sum(cell.count("`") // 2 for cell, what in rows if not what.startswith("only "))
+        if not count or count > most:
+            findings.append(f"{name}: '{heading}' names {count} files, at most {most}")
+    return findings
+
+
 def unlisted(pages):
     """Pages of docs/ that the index does not link."""
     index = text_of("docs/README.md")
@@ -101,7 +116,7 @@ def documents(files):
     length = len(text_of("README.md").splitlines())
     if length > README_LINES:
         findings.append(f"README.md: {length} lines, at most {README_LINES}")
-    return findings + named_files(WALKS) + unlisted(pages) + suites(files)
+    return findings + named_files(WALKS) + long_walks(WALKS) + unlisted(pages) + suites(files)
 
 
 def versions(_files):
@@ -130,10 +145,18 @@ def ages(files):
     # A shallow clone has no history to count in.
     if git("rev-parse", "--is-shallow-repository") != "false":
         return findings
+    rows = {f"{RESULTS}: {name}": commit for name, commit in rows.items()}
+    for page in (name for name in files if name.endswith(".md") and name not in (RESULTS, "docs/changelog.md")):
+        rows.update({f"{page}:{number}: this": commit for number, line in without_code(text_of(page))
+                     for commit in re.findall(r"\bcommit ([0-9a-f]{8})\b", line)})
+    joined = {old: new for new, all_old in re.findall(r"^Joined into (\w+): (.*)$", text_of(RESULTS), re.M)
+              for old in all_old.split()}
     for name, commit in rows.items():
+        commit = joined.get(commit, commit)
         count = git("rev-list", "--count", f"{commit}..HEAD", "--", *MEASURED)
+        most = MOST_COMMITS if name.startswith(f"{RESULTS}: ") else MOST_OF_PAGES
         if count is None:
-            findings.append(f"{RESULTS}: {name}: there is no commit {commit}")
-        elif int(count) > MOST_COMMITS:
-            findings.append(f"{RESULTS}: {name} is {count} commits old, at most {MOST_COMMITS}: measure again")
+            findings.append(f"{name}: there is no commit {commit}")
+        elif int(count) > most:
+            findings.append(f"{name} is {count} commits old, at most {most}: measure again")
     return findings
