@@ -39,7 +39,7 @@ struct CgroupLoaderOptions {
   int lanes = 8;                 // loads at the same time
   int idle_ms = 2000;            // without work for so long the process ends
   int answer_timeout_ms = 2000;  // so long a caller waits for its load at most
-  int least_answer_ms = 1000;     // and so long in any case, but for a process that is new
+  int least_answer_ms = 1000;    // and so long in any case, but for a process that is new
   int silence_ms = 30000;        // a process that answers nothing for so long is killed
   // Told of every process before it loads anything, and once it is gone.
   std::function<void(pid_t pid, bool is_there)> on_process;
