@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -79,13 +78,11 @@ ssize_t SendWith(int lane, const Request& request, int file) {
   return sendmsg(lane, &message, MSG_NOSIGNAL);
 }
 
-Outcome Receive(int lane, Answer* answer, int timeout_ms) {
-  pollfd ready{lane, POLLIN, 0};
-  while (poll(&ready, 1, timeout_ms) < 0 && errno == EINTR) {
-  }
+// Waits as long as the lane's SO_RCVTIMEO says, unless `flags` forbid it.
+Outcome Receive(int lane, Answer* answer, int flags) {
   ssize_t got = 0;
   do {
-    got = recv(lane, answer, sizeof(*answer), MSG_DONTWAIT);
+    got = recv(lane, answer, sizeof(*answer), flags);
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof(*answer))) return Outcome::kAnswered;
   return got < 0 && errno == EAGAIN ? Outcome::kLate : Outcome::kGone;
@@ -165,6 +162,9 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
     }
     numbers.push_back(theirs.back().Get());
     process->idle.push_back(static_cast<size_t>(i));
+    const timeval timeout{options_.answer_timeout_ms / 1000,
+                          options_.answer_timeout_ms % 1000 * 1000};
+    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   }
   std::array<std::string, 4> words = {options_.program, kServeLoadsFlag,
                                       std::to_string(options_.lanes),
@@ -199,40 +199,23 @@ bool CgroupLoader::MayStart(int* code) {
   return false;
 }
 
-// mutex_ held.
-int CgroupLoader::LimitMs() const {
-  constexpr uint64_t kFactor = 8;
-  if (!process_->has_answered) return options_.answer_timeout_ms;
-  const auto usual = static_cast<int64_t>(kFactor * answer_ns_ / kNsPerMs);
-  const auto most = static_cast<int64_t>(options_.answer_timeout_ms);
-  return std::max(options_.least_answer_ms, static_cast<int>(std::min(usual, most)));
-}
-
-std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(Loan* loan, int* code) {
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.least_answer_ms);
+std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(size_t* lane, int* code) {
   std::unique_lock lock(mutex_);
-  for (bool in_time = true;;) {
+  for (;;) {
     TakeLateAnswers();
     if (process_ == nullptr) {
       if (MayStart(code)) process_ = Start(code);
       if (process_ == nullptr) return nullptr;
     }
     const bool are_all_late = process_->late.size() == process_->lanes.size();
-    const bool is_new = !process_->has_answered;
-    if (process_->is_silent || are_all_late || (is_new && !in_time)) {
+    if (process_->is_silent || are_all_late) {
       *code = kNoAnswer;
       return nullptr;
-    }
-    const bool is_asked = process_->idle.size() < process_->lanes.size();
-    if (is_new && is_asked) {
-      in_time = lane_free_.wait_until(lock, until) == std::cv_status::no_timeout;
-      continue;
     }
     if (!process_->idle.empty()) break;
     lane_free_.wait(lock);
   }
-  *loan = {process_->idle.back(), MonotonicNs(), LimitMs()};
+  *lane = process_->idle.back();
   process_->idle.pop_back();
   return process_;
 }
@@ -242,13 +225,12 @@ void CgroupLoader::TakeLateAnswers() {
   if (process_ == nullptr || process_->late.empty()) return;
   const std::shared_ptr<Process> process = process_;
   bool is_gone = false;
-  std::erase_if(process->late, [&](const Loan& loan) {
+  std::erase_if(process->late, [&](size_t lane) {
     Answer answer{};
-    const Outcome outcome = Receive(process->lanes[loan.lane].Get(), &answer, 0);
+    const Outcome outcome = Receive(process->lanes[lane].Get(), &answer, MSG_DONTWAIT);
     is_gone |= outcome == Outcome::kGone;
     if (outcome != Outcome::kAnswered) return false;
-    answer_ns_ = std::max(answer_ns_, MonotonicNs() - loan.sent_ns);
-    process->idle.push_back(loan.lane);
+    process->idle.push_back(lane);
     process->is_silent = false;
     process->has_answered = true;
     process->heard_ns = MonotonicNs();
@@ -268,19 +250,16 @@ void CgroupLoader::Drop(const std::shared_ptr<Process>& process) {
   process_.reset();
 }
 
-void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, const Loan& loan,
-                            bool is_late) {
+void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_late) {
   const std::lock_guard lock(mutex_);
   if (is_late) {
-    process->late.push_back(loan);
+    process->late.push_back(lane);
     process->is_silent = true;
   } else {
-    process->idle.push_back(loan.lane);
+    process->idle.push_back(lane);
     process->is_silent = false;
     process->has_answered = true;
     process->heard_ns = MonotonicNs();
-    const uint64_t took = process->heard_ns - loan.sent_ns;
-    answer_ns_ = answer_ns_ == 0 ? took : answer_ns_ - answer_ns_ / 4 + took / 4;
   }
   lane_free_.notify_all();
 }
@@ -319,13 +298,13 @@ int CgroupLoader::LoadWith(int file, ppc_load* load, int node) {
   // Twice: it may just have ended because it had nothing to do.  What a load did stays done.
   for (int attempt = 0; attempt < 2; ++attempt) {
     int code = 0;
-    Loan loan;
-    const std::shared_ptr<Process> process = Take(&loan, &code);
+    size_t lane = 0;
+    const std::shared_ptr<Process> process = Take(&lane, &code);
     if (process == nullptr) return code;
     Answer answer{};
-    const int socket = process->lanes[loan.lane].Get();
+    const int socket = process->lanes[lane].Get();
     const bool is_sent = SendWith(socket, request, file) == static_cast<ssize_t>(sizeof(request));
-    const Outcome outcome = is_sent ? Receive(socket, &answer, loan.limit_ms) : Outcome::kGone;
+    const Outcome outcome = is_sent ? Receive(socket, &answer, 0) : Outcome::kGone;
     if (outcome == Outcome::kGone) {
       const bool is_refused = CouldNotJoin(*process);
       const std::lock_guard lock(mutex_);
@@ -334,7 +313,7 @@ int CgroupLoader::LoadWith(int file, ppc_load* load, int node) {
       lane_free_.notify_all();
       continue;
     }
-    GiveBack(process, loan, outcome == Outcome::kLate);
+    GiveBack(process, lane, outcome == Outcome::kLate);
     if (outcome == Outcome::kLate) return kNoAnswer;
     *load = answer.load;
     return answer.code;

@@ -9,9 +9,8 @@
 // It starts a thread when a load comes and all its threads are busy: each counts in the cgroup's
 // pids.max.
 //
-// A cgroup may be frozen or throttled, so a caller waits for an answer only for some times what
-// answers took so far.  The lane stays lent until the answer comes; while the process answers
-// nothing, no load is sent to it.  A process that has never answered gets one load.
+// A cgroup may be frozen or throttled, so a caller waits for an answer only for a while.  The lane
+// stays lent until the answer comes; while the process answers nothing, no load is sent to it.
 // Threads: Load by any.
 // Paper: section 3.3 (the loader runs in the same cgroup as the service).
 #ifndef PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
@@ -38,8 +37,7 @@ struct CgroupLoaderOptions {
   std::string program = "/proc/self/exe";
   int lanes = 8;                 // loads at the same time
   int idle_ms = 2000;            // without work for so long the process ends
-  int answer_timeout_ms = 2000;  // so long a caller waits for its load at most
-  int least_answer_ms = 1000;    // and so long in any case, but for a process that is new
+  int answer_timeout_ms = 2000;  // so long a caller waits for its load
   int silence_ms = 30000;        // a process that answers nothing for so long is killed
   // Told of every process before it loads anything, and once it is gone.
   std::function<void(pid_t pid, bool is_there)> on_process;
@@ -69,12 +67,6 @@ class CgroupLoader {
   int MoveTo(int cgroup_fd);
 
  private:
-  // A lane with a load.
-  struct Loan {
-    size_t lane = 0;
-    uint64_t sent_ns = 0;
-    int limit_ms = 0;  // for its caller
-  };
   struct Process {
     Process() = default;
     Process(const Process&) = delete;
@@ -85,7 +77,7 @@ class CgroupLoader {
     std::vector<UniqueFd> lanes;
     // Under CgroupLoader::mutex_:
     std::vector<size_t> idle;  // lanes without a load
-    std::vector<Loan> late;    // lanes whose caller did not wait for the answer
+    std::vector<size_t> late;  // lanes whose caller did not wait for the answer
     bool is_silent = false;    // no answer has come since a caller gave up
     bool has_answered = false;
     uint64_t heard_ns = 0;  // of the last answer, or of the start
@@ -94,9 +86,8 @@ class CgroupLoader {
   CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options);
   int LoadWith(int file, ppc_load* load, int node);
   // A lane of a running process, for the caller alone; nullptr with *code set.
-  std::shared_ptr<Process> Take(Loan* loan, int* code);
-  void GiveBack(const std::shared_ptr<Process>& process, const Loan& loan, bool is_late);
-  int LimitMs() const;
+  std::shared_ptr<Process> Take(size_t* lane, int* code);
+  void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_late);
   // The process has ended, or is given up.
   void Drop(const std::shared_ptr<Process>& process);
   void TakeLateAnswers();
@@ -113,7 +104,6 @@ class CgroupLoader {
   std::shared_ptr<Process> process_;
   std::vector<pid_t> ended_;  // not waited for yet
   bool is_refused_ = false;   // the cgroup takes no process
-  uint64_t answer_ns_ = 0;    // average time of an answer; the newest counts a quarter
   int vain_starts_ = 0;       // in a row, of processes that ended without an answer
   uint64_t rest_until_ns_ = 0;
 };

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/stat.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -157,57 +156,6 @@ Status ReadAll(int fd, uint64_t from, uint64_t to) {
   return Ok();
 }
 
-// Pages that are missing after read-ahead are missing for want of memory: not on a file system that
-// may have no page cache for the file, or that leaves out what it likes.
-bool ReadsAllAhead(int fd) {
-  struct statfs fs {};
-  struct statx file {};
-  if (fstatfs(fd, &fs) != 0 || statx(fd, "", AT_EMPTY_PATH, 0, &file) != 0) return false;
-  constexpr std::array<uint32_t, 5> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-                                              F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
-  const bool is_dax = (file.stx_attributes & STATX_ATTR_DAX) != 0;
-  return !is_dax && std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
-}
-
-void ReadAhead(int fd, uint64_t from, uint64_t to, uint64_t piece) {
-  for (uint64_t at = from; at < to; at += piece)
-    (void)readahead(fd, static_cast<off_t>(at), std::min(piece, to - at));
-}
-
-// Whether read-ahead left something of the range out.  mincore does not see what is being read.
-Result<bool> IsShort(int fd, const Range& range) {
-  for (bool is_again : {false, true}) {
-    // The device may take less at once than it says.
-    if (is_again) ReadAhead(fd, range.first, range.first + range.bytes, kProbeBytes);
-    const Result<Cachestat> counted = AskCachestat(fd, range);
-    if (!counted) return counted.error().code == ENOTSUP ? Result<bool>(false) : counted.error();
-    if (counted->cached * kPageBytes >= range.bytes) return false;
-  }
-  return true;
-}
-
-// The same once all has been waited for.
-Result<bool> StaysShort(int fd, uint64_t offset, uint64_t length, uint64_t bytes) {
-  constexpr int kTurns = 20;  // of a millisecond
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const Result<uint64_t> cached = CachedBytes(fd, offset, length);
-    if (!cached) return cached.error();
-    if (*cached >= bytes) return false;
-    usleep(1000);
-  }
-  return true;
-}
-
-// As far as it came.
-Result<FileLoad> Refused(int fd, uint64_t offset, uint64_t length, FileLoad load) {
-  const Result<uint64_t> after = CachedBytes(fd, offset, length);
-  if (!after) return after.error();
-  load.loaded = *after > load.resident ? *after - load.resident : 0;
-  load.is_eof = false;
-  load.is_refused = true;
-  return load;
-}
-
 }  // namespace
 
 uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_minor) {
@@ -250,7 +198,7 @@ Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* 
 }
 
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
-                          const std::function<bool()>& is_interrupted, LoadMode mode) {
+                          const std::function<bool()>& is_interrupted) {
   Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   range->piece = PieceOf(range->dev);
@@ -275,12 +223,6 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
     (void)readahead(fd, static_cast<off_t>(at),
                     std::min(range->piece, range->first + range->bytes - at));
   }
-  const bool is_ahead = mode == LoadMode::kAhead && !load.is_interrupted && ReadsAllAhead(fd);
-  if (is_ahead) {
-    const Result<bool> is_short = IsShort(fd, *range);
-    if (!is_short) return is_short.error();
-    if (*is_short) return Refused(fd, offset, length, load);
-  }
   const uint64_t until = offset + load.done;
   if (!Touch(fd, range->first, until)) {
     const Error failed = PosixError("read", errno);
@@ -295,11 +237,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
   if (!after) return after.error();
-  if (is_ahead && *after < range->bytes) {
-    const Result<bool> is_short = StaysShort(fd, offset, length, range->bytes);
-    if (!is_short) return is_short.error();
-    if (*is_short) return Refused(fd, offset, length, load);
-  } else if (!load.is_interrupted && *after < range->bytes) {
+  if (!load.is_interrupted && *after < range->bytes) {
     const Status read = ReadAll(fd, range->first, end);
     if (!read) return read.error();
     after = CachedBytes(fd, offset, length);

@@ -33,19 +33,11 @@ struct FileLoad {
   uint64_t done = 0;      // of the range, from its start
   bool is_eof = false;
   bool is_interrupted = false;
-  bool is_refused = false;  // kAhead: read-ahead had no memory for all of it
-};
-
-// What becomes of pages that read-ahead left out.
-enum class LoadMode {
-  kEarnest,  // they are read: the kernel reclaims for them, and may kill for them
-  kAhead,    // nothing, where the file system is known to read ahead whatever it has memory for
 };
 
 // Reads ahead and waits until the pages are there.  `is_interrupted` is asked between pieces.
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
-                          const std::function<bool()>& is_interrupted,
-                          LoadMode mode = LoadMode::kEarnest);
+                          const std::function<bool()>& is_interrupted);
 
 // Marks the pages of the range accessed that are cached.  Reads nothing.
 void MarkAccessed(int fd, uint64_t offset, uint64_t length);

@@ -29,9 +29,8 @@ LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
       completions_(completions),
       start_small_(std::move(start_small)),
       queue_(layout->Nodes(), options_.max_items),
-      answers_(&queue_, *layout_, options_.small_loads),
       // Driven by hand no time passes between two slices, whatever changed.
-      admission_(&queue_, layout_, &answers_, options_.chunk_bytes,
+      admission_(&queue_, layout_, options_.chunk_bytes,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       idle_(&queue_, layout_, options_.retry_ns),
       governor_(options_.governor, Loaders()),
@@ -107,7 +106,6 @@ void LoadScheduler::EndService(uint32_t service) {
   const std::lock_guard lock(mutex_);
   for (const uint32_t slot : queue_.SlotsOfService(service)) ReplaceLocked(slot);
   queue_.Free(service);
-  answers_.Forget(service);
 }
 
 void LoadScheduler::NoteDemand(uint64_t bytes) {
@@ -229,7 +227,6 @@ LoadScheduler::Found LoadScheduler::TakeKnown(LoaderThread* loader,
   *unknown = std::move(choice.unknown);
   if (choice.found != Found::kItem) return choice.found;
   loader->chunk.emplace(*choice.item, choice.bytes);
-  answers_.Begin(*loader, ServiceOf(choice.item->payer));
   queue_.Advance(choice.item, choice.bytes);
   inflight_ += choice.bytes;
   ++(loader->is_for_small ? small_busy_ : busy_);
@@ -243,7 +240,6 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Interruption::kShutdown;
     if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
-    if (answers_.IsTooMany(loader, ServiceOf(rest.payer))) return Interruption::kLater;
     const int allowed = governor_.Allowed(backend_->NowNs());
     if (!loader.is_for_small && busy_ > allowed && static_cast<int>(loader.index) >= allowed) {
       return Interruption::kBandwidth;
@@ -270,8 +266,7 @@ void LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
 void LoadScheduler::EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns) {
   if (item.is_small) return;
   const std::lock_guard lock(mutex_);
-  // A throttled cgroup's time is not the device's.
-  meter_.End(now, answers_.IsLate(ServiceOf(item.payer)) ? 0 : loaded, took_ns);
+  meter_.End(now, loaded, took_ns);
 }
 
 void LoadScheduler::NoteNeighbours(bool wait) {
@@ -283,10 +278,7 @@ void LoadScheduler::NoteNeighbours(bool wait) {
 void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult& result,
                             uint64_t took_ns) {
   const std::lock_guard lock(mutex_);
-  const uint32_t service = ServiceOf(item.payer);
-  if (answers_.Note(service, now, took_ns, result.stop, result.loaded)) idle_.WakeWhereWorkIs();
-  const bool tells_speed = result.loaded > 0 && !item.is_small && !answers_.IsLate(service);
-  if (tells_speed) governor_.OnLoaded(now, result.loaded, took_ns);
+  if (result.loaded > 0 && !item.is_small) governor_.OnLoaded(now, result.loaded, took_ns);
   stats_.loaded += result.loaded;
   stats_.resident += result.resident;
   stats_.failed += result.failed;
@@ -295,18 +287,14 @@ void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult
   } else {
     stats_.node_unknown += result.loaded;
   }
-  // Whatever the budget says: at once it would be the same again, unless some of it was loaded.
-  const bool is_refused = result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater;
-  if (is_refused && result.loaded == 0) {
+  // Whatever the budget says: at once it would be the same again.
+  if (result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater) {
     queue_.RestUntil(item.slot) = now + options_.retry_ns;
   }
 }
 
-void LoadScheduler::NoteFailed(const LoadItem& item, uint64_t now, uint64_t took_ns,
-                               uint64_t bytes) {
+void LoadScheduler::NoteFailed(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (answers_.Note(ServiceOf(item.payer), now, took_ns, LoadStop::kDone, 0))
-    idle_.WakeWhereWorkIs();
   stats_.failed += bytes;
 }
 
@@ -318,7 +306,6 @@ void LoadScheduler::Finish(LoaderThread* loader, Interruption reason) {
   {
     const std::lock_guard lock(mutex_);
     --(loader->is_for_small ? small_busy_ : busy_);
-    answers_.End(*loader, ServiceOf(rest.payer));
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());

@@ -24,7 +24,6 @@
 #include <span>
 
 #include "daemon/backend/backend.h"
-#include "daemon/cache/answer_times.h"
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
@@ -105,7 +104,7 @@ class LoadScheduler {
   void EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns);
   void NoteNeighbours(bool wait);
   void Account(const LoadItem& item, uint64_t now, const LoadResult& result, uint64_t took_ns);
-  void NoteFailed(const LoadItem& item, uint64_t now, uint64_t took_ns, uint64_t bytes);
+  void NoteFailed(uint64_t bytes);
 
  private:
   using Found = LoadAdmission::Found;
@@ -126,7 +125,6 @@ class LoadScheduler {
 
   mutable std::mutex mutex_;
   LoadQueue queue_;
-  AnswerTimes answers_;
   LoadAdmission admission_;
   IdleThreads idle_;
   BandwidthGovernor governor_;

@@ -140,7 +140,7 @@ Interruption LoaderPool::LoadStep(Loader* loader) {
   if (!loaded) {
     const uint64_t left = item.size;
     const Interruption reason = chunk->Fail(loaded.error());
-    if (reason == Interruption::kNone) scheduler_.NoteFailed(item, now, now - start, left);
+    if (reason == Interruption::kNone) scheduler_.NoteFailed(left);
     return reason;
   }
   // Before the budget gets it back: between the two it would not be counted.
