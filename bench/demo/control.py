@@ -24,7 +24,7 @@ class Ppc(private_ppcd.Daemon):
         return path
 
     def use(self, policy, config=None):
-        """The directory gets this policy in place of the one before; None: the kernel's."""
+        """Registers a policy in place of the one before; None leaves the directory to the kernel."""
         if policy:
             self.register(self.directory, policy, config or {}, self.BACKEND)
         else:

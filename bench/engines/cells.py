@@ -24,7 +24,7 @@ MOST_BYTES = 1.05
 CREDIT_BYTES = 128 * MIB  # of a policy's first mistakes: 64 for loads, 64 for drops
 LEAST_GROUP = 64 * MIB
 SHRINK_TRIES = 10
-# What a cell is without.
+# Members of a cell where it has nothing special.
 PLAIN = {"reader": {}, "files": "abcd", "share": None, "neighbour": "", "fault_s": 0, "recorded": {}}
 WAYS = ("run", "run", "run", "plain", "plain", "paper", "paper", "drops", "unread", "waited", "random")
 HOSTILE = ("drops", "unread", "waited", "random")
@@ -58,7 +58,7 @@ def draw(seed, number):
     return {**PLAIN, **cell}
 
 
-# What a cell runs.
+# Commands of a cell.
 
 
 def paths(cell, directory, files):
@@ -165,7 +165,7 @@ class Cells:
                 raise SuiteError("other output than natively")
             most = max(one["disk_bytes"] for one in found)
             natives = [native["disk_bytes"]]
-            # What the kernel keeps differs from start to start.
+            # The kernel keeps more or less from start to start.
             while ratio(most, max(natives)) > MOST_BYTES and len(natives) < 3:
                 (again,) = self.starts(cell, slow, "native", False)
                 natives.append(again["disk_bytes"])

@@ -178,6 +178,22 @@ TEST_F(MaioPassesTest, WhereAnotherProcessJoinsItIsLeftToTheKernel) {
   EXPECT_EQ(Passes(sim.get())["state"], "on") << "it is alone again";
 }
 
+// A prompt is computed for seconds in the midst of a pass.
+TEST_F(MaioPassesTest, RestsAreNoDisorder) {
+  auto sim = RecordAndLoad();
+  Pass(sim.get(), setup_, 5);
+  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  for (int i = 0; i < 6; i++) {
+    sim->readers.clear();
+    AddReaders(sim.get(), setup_);
+    std::vector<Access>& accesses = sim->readers[0].accesses;
+    for (size_t at = accesses.size() / 2; at < accesses.size(); at++)
+      accesses[at].not_before_ms += 3000;
+    EXPECT_TRUE(sim->Run(60000));
+    EXPECT_EQ(Passes(sim.get())["state"], "on") << Passes(sim.get());
+  }
+}
+
 TEST_F(MaioPassesTest, ReadsInNoOrderEndIt) {
   auto sim = RecordAndLoad();
   Pass(sim.get(), setup_, 5);

@@ -44,7 +44,7 @@ struct Block {
   size_t bytes;
 };
 
-// What all processes share.
+// Counts of all processes.
 struct Shared {
   atomic_int ready;  // with their first pass
   atomic_ulong sum;

@@ -128,6 +128,20 @@ TEST_F(BurnGroupsTest, AGroupOfWhichSomethingIsNeededStays) {
   EXPECT_EQ(Release(0, BurnGroups::kStretch), 0u) << "once";
 }
 
+TEST_F(BurnGroupsTest, LoadsThatFailFillNoGroup) {
+  const UniqueFd unreadable(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  for (uint64_t at = 0; at < 2 * BurnGroups::kStretch; at += kStep) {
+    ppc_load load{};
+    load.offset = at;
+    load.length = kStep;
+    (void)groups_->LoadFile(unreadable.Get(), kNumber, &load, -1);
+    EXPECT_EQ(load.loaded, 0u);
+  }
+  Load(0, BurnGroups::kStretch);
+  EXPECT_EQ(Release(0, BurnGroups::kStretch), BurnGroups::kStretch);
+  EXPECT_EQ(groups_->Emptied(), 1u);
+}
+
 // In another order than it was loaded in, and in parts that are no steps.
 TEST_F(BurnGroupsTest, RangesAreReleasedByAnyParts) {
   Load(0, kFile);

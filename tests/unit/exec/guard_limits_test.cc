@@ -105,6 +105,15 @@ TEST_F(GuardLimitsTest, AStartThatLeavesAQuarterOrLoadsLittleHasNotWasted) {
   EXPECT_EQ(start_twice("enough", Guard::kLeastLimit, 0), Guard::kSmallWindow);
 }
 
+// A rollout that is rolled back, say, in the midst of its imports.
+TEST_F(GuardLimitsTest, AStartThatIsStoppedBeforeItReadsSaysNothingOfTheNext) {
+  for (int start = 0; start < 3; ++start) {
+    guard_.Begin(kSlot, "stopped");
+    EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
+    (void)Load(0, Guard::kSmallWindow);
+  }
+}
+
 // A loader that reads with O_DIRECT, or none at all; but a start that did not come, or was guessed,
 // could have none.
 TEST_F(GuardLimitsTest, AStartWhoseReaderNeverCameHasWastedItsLoads) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/maio/record/steps.h"
+
 namespace ppc::maio {
 namespace {
 
@@ -180,6 +182,21 @@ TEST_F(RecorderTest, ATableThatOverflowsSaysSo) {
   EXPECT_EQ(t.flags, kComplete | kOverflow);
   EXPECT_EQ(t.groups[0].extents.size(), kMaxExtents);
   EXPECT_EQ(Check(t), "");
+}
+
+// Ranks with threads of their own, each in order.
+TEST(StepsTest, ManyReadersInOrderAreNotScattered) {
+  Steps steps;
+  for (uint64_t turn = 0; turn < 100; ++turn) {
+    for (uint64_t reader = 0; reader < 200; ++reader) {
+      const uint64_t page = reader << 20 | turn * 8;
+      steps.Note(0, page, page + 8);
+    }
+  }
+  EXPECT_FALSE(steps.AreScattered());
+  for (uint64_t i = 0; i < 100; ++i)
+    steps.Note(0, (i * 7919 % 1000) << 16, ((i * 7919 % 1000) << 16) + 8);
+  EXPECT_TRUE(steps.AreScattered());
 }
 
 }  // namespace
