@@ -35,10 +35,11 @@ def inside(name):
 
 
 def completion(tokens, model="dense", temperature="0"):
+    """Computes from the mapping on every CPU: where there is AMX, llama.cpp would copy the weights."""
 
     def command(store, directory):
         return [store.program("llama-completion"), "-m", f"{directory}/{model}.gguf", "-n", str(tokens), "-p", "hello",
-                "-no-cnv", "--no-warmup", "-t", "2", "--temp", temperature, "--seed", "1", "--ignore-eos"]
+                "-no-cnv", "--no-warmup", "--no-repack", "-t", "2", "--temp", temperature, "--seed", "1", "--ignore-eos"]
 
     return command
 

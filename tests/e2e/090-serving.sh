@@ -54,7 +54,7 @@ start() {
   eq "$(told)" "$before" "$name: after $(($(passes) - first)) passes and $2 ticks of a service that serves"
   ge $(($(passes) - first)) 20 "$name: passes over the model meanwhile"
   echo "# counted: $name loading=$((loading - ended)) passes=$(($(passes) - first)) $before"
-  kill "$reader"
+  xargs -r kill <"$GROUP/cgroup.procs"
   wait "$reader" 2>/dev/null
   must ppcctl service stop --id svc-serving "$MNT"
 }
