@@ -82,19 +82,10 @@ uint64_t PieceOf(dev_t dev) {
   return found->second;
 }
 
-// The file has pages of its own; on overlay they are those of a file below, which cachestat does
-// not look at, but a mapping shows.
-bool HasOwnPages(int fd) {
-  struct statfs fs {};
-  return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
-}
-
 // ENOTSUP: it does not tell, here or of this file.
-Result<Cachestat> AskCachestat(int fd, const Range& range) {
-  if (!has_cachestat.load(std::memory_order_relaxed) || !HasOwnPages(fd)) {
-    return Error{ENOTSUP, "no cachestat"};
-  }
-  CachestatRange asked{range.first, range.bytes};
+Result<Cachestat> AskCachestat(int fd, uint64_t offset, uint64_t length) {
+  if (!has_cachestat.load(std::memory_order_relaxed)) return Error{ENOTSUP, "no cachestat"};
+  CachestatRange asked{offset, length};
   Cachestat answer{};
   if (syscall(kSysCachestat, fd, &asked, &answer, 0) == 0) return answer;
   if (errno == ENOSYS) has_cachestat.store(false, std::memory_order_relaxed);
@@ -171,13 +162,24 @@ uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_
   return std::clamp(kb, kLeast, kMost) << 10;
 }
 
+bool HasOwnPages(int fd) {
+  struct statfs fs {};
+  return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
+}
+
+Result<uint64_t> CachedBytesOfOwn(int fd, uint64_t offset, uint64_t length) {
+  const Result<Cachestat> counted = AskCachestat(fd, offset, length);
+  if (counted) return counted->cached * kPageBytes;
+  if (counted.error().code != ENOTSUP) return counted.error();
+  const Result<Range> range = RangeOf(fd, offset, length);
+  return range ? Mincore(fd, *range, nullptr, 0) : range.error();
+}
+
 Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length) {
   const Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   if (range->bytes == 0) return uint64_t{0};
-  const Result<Cachestat> counted = AskCachestat(fd, *range);
-  if (counted) return counted->cached * kPageBytes;
-  if (counted.error().code != ENOTSUP) return counted.error();
+  if (HasOwnPages(fd)) return CachedBytesOfOwn(fd, range->first, range->bytes);
   return Mincore(fd, *range, nullptr, 0);
 }
 
@@ -185,7 +187,8 @@ Result<uint64_t> DirtyBytes(int fd, uint64_t offset, uint64_t length) {
   const Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   if (range->bytes == 0) return uint64_t{0};
-  const Result<Cachestat> counted = AskCachestat(fd, *range);
+  if (!HasOwnPages(fd)) return Error{ENOTSUP, "no cachestat"};
+  const Result<Cachestat> counted = AskCachestat(fd, range->first, range->bytes);
   if (!counted) return counted.error();
   return (counted->dirty + counted->writeback) * kPageBytes;
 }

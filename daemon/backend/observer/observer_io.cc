@@ -191,8 +191,9 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
   if (!fd) return fd.error();
   std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
   const Result<uint64_t> bytes =
-      bitmap.empty() ? CachedBytes((*fd)->Get(), offset, length)
-                     : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
+      bitmap.empty()
+          ? ((*fd)->has_own_pages ? CachedBytesOfOwn : CachedBytes)((*fd)->Get(), offset, length)
+          : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
   if (!bytes) return bytes.error();
   // The kernel has reclaimed it.
   if (*bytes == 0 && length > 0) own_pages_.Remove(file, offset, length);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/backend/file_cache.h"
 #include "daemon/base/clock.h"
 
 namespace ppc {
@@ -26,7 +27,8 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
   }
   Result<UniqueFd> fd = index_->Open(file);
   if (!fd) return fd.error();
-  auto shared = std::make_shared<const UniqueFd>(std::move(*fd));
+  const bool has_own_pages = HasOwnPages(fd->Get());
+  auto shared = std::make_shared<const Opened>(std::move(*fd), has_own_pages);
   if (!is_kept || DiscoveredFiles::IsDiscovered(file)) return Fd(std::move(shared));
   const std::lock_guard lock(mutex_);
   files_[file] = OpenFile{shared, now, kIdleNs};

@@ -19,7 +19,13 @@ namespace ppc {
 
 class OpenFiles {
  public:
-  using Fd = std::shared_ptr<const UniqueFd>;
+  struct Opened {
+    UniqueFd fd;
+    bool has_own_pages;  // asked once: the file system is not asked again for the file's pages
+
+    int Get() const { return fd.Get(); }
+  };
+  using Fd = std::shared_ptr<const Opened>;
 
   // index must outlive this.
   explicit OpenFiles(ObserverFiles* index) : index_(index) {}
