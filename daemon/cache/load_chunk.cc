@@ -20,6 +20,7 @@ bool IsPutBack(Interruption reason) {
 IoResult ResultOf(const LoadItem& item) {
   return IoResult{.group = item.group,
                   .service = ServiceOf(item.payer),
+                  .payer = SerialOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .cookie = item.cookie};
