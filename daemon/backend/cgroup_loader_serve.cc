@@ -60,14 +60,16 @@ ssize_t ReceiveWith(int lane, Request* request, UniqueFd* file) {
   return got;
 }
 
-// 0 or a positive errno, as the module's ioctl.
+// 0 or a positive errno, as the module's ioctl.  The service pays: a page that its memory has no
+// room for is left to its reader, since the kernel would kill for it.
 int LoadByFile(int file, ppc_load* load) {
-  const Result<FileLoad> loaded = LoadFile(file, load->offset, load->length, nullptr);
+  const Result<FileLoad> loaded =
+      LoadFile(file, load->offset, load->length, nullptr, LoadMode::kAhead);
   if (!loaded) return loaded.error().code;
   load->loaded = load->submitted = loaded->loaded;
   load->resident = loaded->resident;
   load->done = loaded->done;
-  load->stop = loaded->is_eof ? PPC_STOP_EOF : PPC_STOP_DONE;
+  load->stop = loaded->is_refused ? PPC_STOP_NOMEM : loaded->is_eof ? PPC_STOP_EOF : PPC_STOP_DONE;
   return 0;
 }
 

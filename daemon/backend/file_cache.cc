@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/stat.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -147,6 +148,42 @@ Status ReadAll(int fd, uint64_t from, uint64_t to) {
   return Ok();
 }
 
+// Whether pages that are missing after read-ahead are missing for want of memory: other file
+// systems leave out what they like, and have no page cache for some files.
+bool ReadsAllAhead(int fd) {
+  struct statfs fs {};
+  struct statx file {};
+  if (fstatfs(fd, &fs) != 0 || statx(fd, "", AT_EMPTY_PATH, 0, &file) != 0) return false;
+  constexpr std::array<uint32_t, 4> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                              F2FS_SUPER_MAGIC};
+  const bool is_dax = (file.stx_attributes & STATX_ATTR_DAX) != 0;
+  return !is_dax && std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
+}
+
+void ReadAhead(int fd, uint64_t from, uint64_t to, uint64_t piece) {
+  for (uint64_t at = from; at < to; at += piece)
+    (void)readahead(fd, static_cast<off_t>(at), std::min(piece, to - at));
+}
+
+// Bytes of the range, from its start, without a page that read-ahead had no memory for.  All where
+// cachestat(2) does not tell.
+uint64_t ReadAheadOf(int fd, const Range& range) {
+  const auto is_whole = [fd](uint64_t from, uint64_t bytes) {
+    const Result<Cachestat> counted = AskCachestat(fd, from, bytes);
+    return !counted || counted->cached * kPageBytes >= bytes;
+  };
+  if (is_whole(range.first, range.bytes)) return range.bytes;
+  // The device may take less at once than it says.
+  ReadAhead(fd, range.first, range.first + range.bytes, kProbeBytes);
+  uint64_t at = 0;
+  while (at < range.bytes) {
+    const uint64_t part = std::min(kProbeBytes, range.bytes - at);
+    if (!is_whole(range.first + at, part)) break;
+    at += part;
+  }
+  return at;
+}
+
 }  // namespace
 
 uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_minor) {
@@ -201,7 +238,7 @@ Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* 
 }
 
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
-                          const std::function<bool()>& is_interrupted) {
+                          const std::function<bool()>& is_interrupted, LoadMode mode) {
   Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   range->piece = PieceOf(range->dev);
@@ -226,6 +263,16 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
     (void)readahead(fd, static_cast<off_t>(at),
                     std::min(range->piece, range->first + range->bytes - at));
   }
+  const bool is_ahead = mode == LoadMode::kAhead && !load.is_interrupted && ReadsAllAhead(fd);
+  const uint64_t ahead = is_ahead ? ReadAheadOf(fd, *range) : range->bytes;
+  if (ahead < range->bytes) {
+    load.is_refused = true;
+    load.is_eof = false;
+    load.done = std::max(range->first + ahead, offset) - offset;
+    load.resident = std::min(load.resident, load.done);
+    if (load.done == 0) return load;
+    length = load.done;
+  }
   const uint64_t until = offset + load.done;
   if (!Touch(fd, range->first, until)) {
     const Error failed = PosixError("read", errno);
@@ -240,7 +287,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
   if (!after) return after.error();
-  if (!load.is_interrupted && *after < range->bytes) {
+  if (!load.is_interrupted && !is_ahead && *after < range->bytes) {
     const Status read = ReadAll(fd, range->first, end);
     if (!read) return read.error();
     after = CachedBytes(fd, offset, length);

@@ -18,6 +18,7 @@ struct IoResult {
   bool is_load = true;
   uint32_t group = 0;
   uint32_t service = 0;
+  uint64_t payer = 0;  // its serial: the service may have ended meanwhile
   uint64_t file = 0;
   uint64_t offset = 0;
   uint64_t size = 0;

@@ -116,6 +116,7 @@ void Evictor::Execute(const EvictItem& item) {
   IoResult result{.is_load = false,
                   .group = item.group,
                   .service = ServiceOf(item.payer),
+                  .payer = SerialOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .size = item.size,

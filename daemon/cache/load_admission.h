@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the choice of the queued range that a loader may load now: what its payer's memory and its
-// cgroup's read limits allow.  A payer without room does not hold up the others.
+// Owns the choice of the queued range that a loader may load now: what its payer's memory, its
+// cgroup's read limits and the time that its loads take allow.  A payer without room does not hold
+// up the others.
 // Threads: none of its own; who has the queue locks.  Only Look asks the kernel, which may take
 // long: it needs no lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_ADMISSION_H_
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "daemon/cache/answer_times.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
 #include "daemon/cache/loader_thread.h"
@@ -28,9 +30,9 @@ class LoadAdmission {
   // A reading of memory serves the loaders that take chunks within this time.
   static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
 
-  // queue and layout must outlive this.
-  LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, uint64_t chunk_bytes,
-                uint64_t memory_age_ns);
+  // queue, layout and answers must outlive this.
+  LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, const AnswerTimes* answers,
+                uint64_t chunk_bytes, uint64_t memory_age_ns);
 
   // The next range that the loader may load now, its node's own first.  has_small: small items
   // have loaders of their own.
@@ -47,6 +49,7 @@ class LoadAdmission {
 
   LoadQueue* const queue_;
   const LoaderLayout* const layout_;
+  const AnswerTimes* const answers_;
   const uint64_t chunk_bytes_;
   const uint64_t memory_age_ns_;
 };

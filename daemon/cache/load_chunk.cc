@@ -20,6 +20,7 @@ bool IsPutBack(Interruption reason) {
 IoResult ResultOf(const LoadItem& item) {
   return IoResult{.group = item.group,
                   .service = ServiceOf(item.payer),
+                  .payer = SerialOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .cookie = item.cookie};
@@ -50,7 +51,8 @@ Interruption LoadChunk::EndStep(const LoadResult& loaded, uint64_t step) {
     case LoadStop::kUnmount:
       return Interruption::kShutdown;
     case LoadStop::kNoMemory:
-      return Interruption::kMemory;
+      Advance(std::min(loaded.done, step));
+      return IsOver() ? Interruption::kNone : Interruption::kMemory;
     case LoadStop::kLater:
       return Interruption::kLater;
     case LoadStop::kUnsupported:
@@ -67,14 +69,17 @@ Interruption LoadChunk::EndStep(const LoadResult& loaded, uint64_t step) {
       break;
   }
   // A device that says done without having done anything must not keep us here.
-  const uint64_t done = loaded.done == 0 ? step : std::min(loaded.done, step);
+  Advance(loaded.done == 0 ? step : std::min(loaded.done, step));
+  return Interruption::kNone;
+}
+
+void LoadChunk::Advance(uint64_t done) {
   result_.size += done;
   item_.offset += done;
   item_.size -= done;
   const uint64_t back = std::min(done, granted_);
   if (back > 0) item_.payer->budget->Release(back);
   granted_ -= back;
-  return Interruption::kNone;
 }
 
 Interruption LoadChunk::Fail(const Error& error) {

@@ -50,6 +50,8 @@ class LoadChunk {
   std::optional<IoResult> Report(Interruption reason) const;
 
  private:
+  void Advance(uint64_t done);
+
   LoadItem item_;  // offset and size shrink with progress
   uint64_t taken_ = 0;
   uint64_t granted_ = 0;  // of the budget, not yet given back

@@ -33,12 +33,17 @@ namespace ppc {
 struct Payer {
   std::shared_ptr<const ChargeHandle> charge;  // nullptr = ourselves
   uint32_t service = 0;
+  uint64_t serial = 0;  // of this start of the service: its number may be another's later
   std::shared_ptr<Budget> budget;
   std::shared_ptr<ReadRate> rate;  // nullptr = nothing limits reading
 };
 
 inline uint32_t ServiceOf(const std::shared_ptr<Payer>& payer) {
   return payer != nullptr ? payer->service : 0;
+}
+
+inline uint64_t SerialOf(const std::shared_ptr<Payer>& payer) {
+  return payer != nullptr ? payer->serial : 0;
 }
 
 inline uint32_t ChargeOf(const std::shared_ptr<Payer>& payer) {

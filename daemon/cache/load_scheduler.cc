@@ -29,8 +29,9 @@ LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
       completions_(completions),
       start_small_(std::move(start_small)),
       queue_(layout->Nodes(), options_.max_items),
+      answers_(&queue_, *layout_, options_.small_loads),
       // Driven by hand no time passes between two slices, whatever changed.
-      admission_(&queue_, layout_, options_.chunk_bytes,
+      admission_(&queue_, layout_, &answers_, options_.chunk_bytes,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       idle_(&queue_, layout_, options_.retry_ns),
       governor_(options_.governor, Loaders()),
@@ -227,6 +228,7 @@ LoadScheduler::Found LoadScheduler::TakeKnown(LoaderThread* loader,
   *unknown = std::move(choice.unknown);
   if (choice.found != Found::kItem) return choice.found;
   loader->chunk.emplace(*choice.item, choice.bytes);
+  answers_.Begin(*loader, loader->chunk->Rest().payer.get());
   queue_.Advance(choice.item, choice.bytes);
   inflight_ += choice.bytes;
   ++(loader->is_for_small ? small_busy_ : busy_);
@@ -240,7 +242,9 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Interruption::kShutdown;
     if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
-    const int allowed = governor_.Allowed(backend_->NowNs());
+    const uint64_t now = backend_->NowNs();
+    if (!answers_.MayLoad(loader, rest.payer.get(), now)) return Interruption::kLater;
+    const int allowed = governor_.Allowed(now);
     if (!loader.is_for_small && busy_ > allowed && static_cast<int>(loader.index) >= allowed) {
       return Interruption::kBandwidth;
     }
@@ -257,16 +261,19 @@ LoadScheduler::ItemStatus LoadScheduler::StatusOf(const LoadItem& item, uint64_t
                     .is_waited = queue_.IsPressed(item.slot, now)};
 }
 
-void LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
-  if (item.is_small) return;
+bool LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
+  if (item.is_small) return false;
   const std::lock_guard lock(mutex_);
+  // The time of one whose cgroup is throttled is not the device's.
+  if (answers_.IsLate(item.payer.get(), now)) return false;
   meter_.Begin(now);
+  return true;
 }
 
-void LoadScheduler::EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns) {
-  if (item.is_small) return;
+void LoadScheduler::EndStep(uint64_t now, uint64_t loaded, uint64_t took_ns) {
   const std::lock_guard lock(mutex_);
   meter_.End(now, loaded, took_ns);
+  if (loaded > 0) governor_.OnLoaded(now, loaded, took_ns);
 }
 
 void LoadScheduler::NoteNeighbours(bool wait) {
@@ -278,7 +285,7 @@ void LoadScheduler::NoteNeighbours(bool wait) {
 void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult& result,
                             uint64_t took_ns) {
   const std::lock_guard lock(mutex_);
-  if (result.loaded > 0 && !item.is_small) governor_.OnLoaded(now, result.loaded, took_ns);
+  answers_.Note(item.payer.get(), now, took_ns, result);
   stats_.loaded += result.loaded;
   stats_.resident += result.resident;
   stats_.failed += result.failed;
@@ -287,8 +294,9 @@ void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult
   } else {
     stats_.node_unknown += result.loaded;
   }
-  // Whatever the budget says: at once it would be the same again.
-  if (result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater) {
+  // Whatever the budget says: at once it would be the same again, unless some of it was loaded.
+  const bool is_refused = result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater;
+  if (is_refused && result.loaded == 0) {
     queue_.RestUntil(item.slot) = now + options_.retry_ns;
   }
 }
@@ -306,6 +314,7 @@ void LoadScheduler::Finish(LoaderThread* loader, Interruption reason) {
   {
     const std::lock_guard lock(mutex_);
     --(loader->is_for_small ? small_busy_ : busy_);
+    answers_.End(*loader);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());

@@ -24,6 +24,7 @@
 #include <span>
 
 #include "daemon/backend/backend.h"
+#include "daemon/cache/answer_times.h"
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
@@ -100,8 +101,9 @@ class LoadScheduler {
   };
   ItemStatus StatusOf(const LoadItem& item, uint64_t now);
   // What a step tells: of the device, of others that wait for it, of what became of the item.
-  void BeginStep(const LoadItem& item, uint64_t now);
-  void EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns);
+  // EndStep is for a step that tells of the device, as BeginStep says.
+  bool BeginStep(const LoadItem& item, uint64_t now);
+  void EndStep(uint64_t now, uint64_t loaded, uint64_t took_ns);
   void NoteNeighbours(bool wait);
   void Account(const LoadItem& item, uint64_t now, const LoadResult& result, uint64_t took_ns);
   void NoteFailed(uint64_t bytes);
@@ -125,6 +127,7 @@ class LoadScheduler {
 
   mutable std::mutex mutex_;
   LoadQueue queue_;
+  AnswerTimes answers_;
   LoadAdmission admission_;
   IdleThreads idle_;
   BandwidthGovernor governor_;

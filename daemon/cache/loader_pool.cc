@@ -132,10 +132,10 @@ Interruption LoaderPool::LoadStep(Loader* loader) {
                             .is_populated = item.is_populated,
                             .is_burnt = item.is_burnt,
                             .node = loader->node};
-  scheduler_.BeginStep(item, start);
+  const bool tells_device = scheduler_.BeginStep(item, start);
   const Result<LoadResult> loaded = backend_->Load(request);
   const uint64_t now = backend_->NowNs();
-  scheduler_.EndStep(item, now, loaded ? loaded->loaded : 0, now - start);
+  if (tells_device) scheduler_.EndStep(now, loaded ? loaded->loaded : 0, now - start);
   MindNeighbours(now);
   if (!loaded) {
     const uint64_t left = item.size;

@@ -142,8 +142,11 @@ bool Executor::HandleCompletions() {
   for (const IoResult& result : results_) {
     is_news |= !result.is_refused;
     has_dropped |= !result.is_refused && !result.is_load;
-    if (!result.is_refused) NoteWork(result, parts_.services->Get(result.service));
-    if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
+    Service* const payer = parts_.services->PaidBy(result.service, result.payer);
+    if (payer != nullptr && !result.is_refused) {
+      NoteWork(result, payer);
+      if (parts_.guard != nullptr) TellGuard(result, *payer);
+    }
     if (!result.is_load && result.ok > 0) parts_.loader->WakeThreads();
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
@@ -175,8 +178,8 @@ void Executor::HandleExecs() {
   }
 }
 
-void Executor::TellGuard(const IoResult& result) {
-  const Guard::Slot slot = GuardSlot(*parts_.services->Get(result.service));
+void Executor::TellGuard(const IoResult& result, const Service& payer) {
+  const Guard::Slot slot = GuardSlot(payer);
   const bool has_failed = result.failed > 0 || (result.error != 0 && result.error != ESTALE);
   const Guard::Done done{.file = result.file,
                          .offset = result.offset,
@@ -185,12 +188,9 @@ void Executor::TellGuard(const IoResult& result) {
                          .unmap = result.unmap,
                          .failed = has_failed && !result.interrupted};
   const uint64_t now = parts_.backend->NowNs();
-  if (result.is_load) {
-    parts_.guard->NoteLoaded(slot, done, now);
-    AskForHits();
-  } else {
-    parts_.guard->NoteDropped(slot, done, now);
-  }
+  if (!result.is_load) return parts_.guard->NoteDropped(slot, done, now);
+  parts_.guard->NoteLoaded(slot, done, now);
+  AskForHits();
 }
 
 // What the kernel alone could cache: the limit, less what is no page cache.  Samples of what was

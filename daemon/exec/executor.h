@@ -130,7 +130,7 @@ class Executor {
   bool RepeatsItself(const ppc_memory& memory, Service* service) const;
   bool HandleHelpers();
   void HandleExecs();
-  void TellGuard(const IoResult& result);
+  void TellGuard(const IoResult& result, const Service& payer);
   void TickGuard(uint64_t now);
   void AskForHits();
   void SampleCache();

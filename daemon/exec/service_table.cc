@@ -114,7 +114,7 @@ std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
   auto service = std::make_unique<Service>();
   service->id = id;
   service->cgroup = std::move(cgroup);
-  service->payer = std::make_shared<Payer>();
+  service->payer = std::make_shared<Payer>(Payer{.serial = ++payers_});
   service->payer->budget = std::make_shared<Budget>(memory_(service->cgroup));
   if (id.empty()) {
     service->processes =
@@ -312,10 +312,9 @@ void ServiceTable::LookAtMemory(Service* service, uint64_t now) {
     found->took_ns = backend->NowNs() - begun_ns;
   };
   // Keeps nothing of a service that ends meanwhile: its files are closed where Retire says.
-  const auto learn = [this, found, now, number = service->number, payer = service->payer.get()] {
-    Service* looked = Get(number);
-    if (looked->payer.get() != payer) looked = default_.get();
-    if (looked->payer.get() != payer) return;  // it has ended, or was started anew
+  const auto learn = [this, found, now, number = service->number, payer = service->payer->serial] {
+    Service* const looked = PaidBy(number, payer);
+    if (looked == nullptr) return;
     Budget::State& state = found->state;
     if (state.memory.cache == 0) {
       state.memory.cache = looked->payer->budget->Now(looked->memory).memory.cache;

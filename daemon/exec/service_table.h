@@ -124,6 +124,13 @@ class ServiceTable {
     Service* const known = number < services_.size() ? services_[number].get() : nullptr;
     return known != nullptr ? known : default_.get();
   }
+  // The service with this number and payer; nullptr: it has ended, or was started anew.
+  Service* PaidBy(uint32_t number, uint64_t payer) {
+    for (Service* const service : {Get(number), default_.get()}) {
+      if (service->payer->serial == payer) return service;
+    }
+    return nullptr;
+  }
   Service* Find(const std::string& id);
   // The service and XPU of a process; nullptr: it is being looked up.
   const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {
@@ -187,6 +194,7 @@ class ServiceTable {
   const VendorXpus* const vendors_;
   TokenBuckets buckets_;
   ServiceNumbers numbers_;
+  uint64_t payers_ = 0;  // so far
   Offload offload_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr

@@ -4,7 +4,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +20,11 @@
 
 namespace ppc {
 namespace {
+
+bool WriteTo(const std::string& path, const std::string& text) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  return write(fd.Get(), text.data(), text.size()) > 0;
+}
 
 TEST(FileCache, BytesThatAreNotOnTheDiskYet) {
   const TempTree tree;
@@ -63,6 +71,34 @@ TEST(FileCache, ALoadThatFailedLeavesNoPageWithoutContent) {
     EXPECT_EQ(*CachedBytes(fd.Get(), 0, 2 * kMiB), 2 * kMiB);
   }
   EXPECT_EQ(umount(mount.c_str()), 0);
+}
+
+// A cgroup whose memory is another's but for a little: reading in earnest kills in it.
+TEST(FileCache, ALoadAheadKillsNothingForMemory) {
+  constexpr uint64_t kMiB = 1 << 20;
+  const std::string group = "/sys/fs/cgroup/memory/ppc-file-cache-" + std::to_string(getpid());
+  if (geteuid() != 0 || mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no cgroup v1 to make";
+  ASSERT_TRUE(WriteTo(group + "/memory.limit_in_bytes", std::to_string(32 * kMiB)));
+  const TempTree tree;
+  tree.Write("/file", std::string(16 * kMiB, 'x'));
+  const UniqueFd fd(open(tree.Path("/file").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(fsync(fd.Get()), 0);
+  ASSERT_EQ(posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr size_t kOthers = 31 * kMiB;
+    if (!WriteTo(group + "/cgroup.procs", "0")) _exit(2);
+    void* const others =
+        mmap(nullptr, kOthers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (others == MAP_FAILED || mlock(others, kOthers) != 0) _exit(3);
+    const Result<FileLoad> load = LoadFile(fd.Get(), 0, 16 * kMiB, nullptr, LoadMode::kAhead);
+    _exit(load && load->is_refused && load->loaded < 16 * kMiB ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "killed";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(rmdir(group.c_str()), 0);
 }
 
 }  // namespace

@@ -71,9 +71,18 @@ TEST_F(LoadChunkTest, TheBudgetGetsBackWhatAStepHasDoneAndTheRestAtTheEnd) {
   EXPECT_EQ(payer_->budget->Inflight(), 7 * kMiB);
   EXPECT_EQ(Step(0, LoadStop::kNoMemory), Interruption::kMemory);
   EXPECT_EQ(payer_->budget->Inflight(), 7 * kMiB);
+  EXPECT_EQ(chunk_.Report(Interruption::kMemory)->size, 1 * kMiB);
   chunk_.GiveBack();
   EXPECT_EQ(payer_->budget->Inflight(), 0u);
   EXPECT_EQ(chunk_.NotLoaded(), 7 * kMiB);
+}
+
+// So that what was loaded before memory was short is told of.
+TEST_F(LoadChunkTest, AStepWithoutMemoryForAllOfItHasDoneTheRest) {
+  EXPECT_EQ(Step(1 * kMiB, LoadStop::kNoMemory), Interruption::kMemory);
+  EXPECT_EQ(chunk_.Rest().offset, 2 * kMiB);
+  EXPECT_EQ(chunk_.Report(Interruption::kMemory)->ok, 1 * kMiB);
+  EXPECT_EQ(payer_->budget->Inflight(), 7 * kMiB);
 }
 
 TEST_F(LoadChunkTest, AStepThatDidNothingIsNotTriedAgain) {

@@ -283,9 +283,10 @@ class NoMemoryBackend : public ReplayBackend {
   NoMemoryBackend() : ReplayBackend({}) {}
   Result<LoadResult> Load(const LoadRequest& request) override {
     if (request.group != 0 || left.fetch_sub(1) <= 0) return ReplayBackend::Load(request);
-    return LoadResult{.stop = LoadStop::kNoMemory};
+    return LoadResult{.loaded = loaded, .stop = LoadStop::kNoMemory};
   }
   std::atomic<int> left{0};
+  uint64_t loaded = 0;  // all the same
 };
 
 TEST_F(LoaderPoolTest, WhoGetsNoPageRests) {
@@ -308,6 +309,18 @@ TEST_F(LoaderPoolTest, WhoGetsNoPageRests) {
   backend.AdvanceClock(100 * 1000 * 1000);
   pool.RunUntilIdle();
   EXPECT_EQ(pool.Stats().loaded, 32 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, WhoGetsSomePagesGoesOn) {
+  NoMemoryBackend backend;
+  backend.AddFile(1, "a", 64 * kMiB);
+  LoaderPool pool(&backend, Nodes(1), {.threads_per_node = 1, .manual = true}, &completions_);
+  backend.left = 3;
+  backend.loaded = kPageBytes;
+  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
+  pool.Submit(items, false);
+  pool.RunUntilIdle();
+  EXPECT_EQ(backend.ResidentBytes(1), 32 * kMiB);
 }
 
 TEST_F(LoaderPoolTest, WhoGetsNoPageDoesNotHoldUpOthers) {

@@ -60,8 +60,8 @@ class GuardExecutorTest : public ExecutorTest {
     backend_.Push(MissEvent(1, 128 * kMiB, kMiB));
     Turn();
   }
-  void Tell(const char* op) {
-    ASSERT_TRUE(runtime_->Control({{"op", op}, {"service_id", "svc"}}).ok()) << op;
+  void Tell(const char* op, const char* id = "svc") {
+    ASSERT_TRUE(runtime_->Control({{"op", op}, {"service_id", id}}).ok()) << op;
   }
 
   uint64_t next_ = 0;
@@ -131,6 +131,26 @@ TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
   EXPECT_EQ(Guarded()["state"], "open") << "another start";
   EXPECT_EQ(Guarded()["waste_bytes"], 0);
   EXPECT_EQ(Guarded()["load_window"], Guard::kSmallWindow) << "two starts were wrong";
+}
+
+// The next service has its place, and has loaded nothing.
+TEST_F(GuardExecutorTest, ALoadThatEndsAfterItsServiceCountsForNoOther) {
+  uint64_t told = 0;
+  policy_.done = [&](const ppc_result& result) { told += result.ok; };
+  LoadWhatIsNotRead();
+  Tell("service_start");
+  end_ = kStartLoads;
+  Turn();
+  end_ = next_;
+  const uint64_t in_flight = backend_.ResidentBytes(1);
+  ASSERT_GT(in_flight, 0u);
+  Tell("service_stop");
+  Tell("service_start", "next");
+  ASSERT_EQ(told, 0u);
+  Turn();
+  EXPECT_EQ(told, in_flight) << "to the policy alone";
+  Tell("service_ready", "next");
+  EXPECT_EQ(Guarded()["waste_bytes"], 0);
 }
 
 // It had no time to read it, and the next start is there to read what is loaded meanwhile.
