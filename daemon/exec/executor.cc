@@ -183,13 +183,13 @@ void Executor::TellGuard(const IoResult& result) {
                          .size = result.size,
                          .bytes = result.ok,
                          .unmap = result.unmap,
-                         .failed = has_failed && !result.interrupted};
-  const uint64_t now = parts_.backend->NowNs();
+                         .failed = has_failed && !result.interrupted,
+                         .error = result.error};
   if (result.is_load) {
-    parts_.guard->NoteLoaded(slot, done, now);
+    parts_.guard->NoteLoaded(slot, done, parts_.backend->NowNs());
     AskForHits();
   } else {
-    parts_.guard->NoteDropped(slot, done, now);
+    parts_.guard->NoteDropped(slot, done, parts_.backend->NowNs());
   }
 }
 
