@@ -125,7 +125,9 @@ Result<FileInfo> FileTable::Find(const std::string& path) {
     const std::lock_guard lock(mutex_);
     const auto named = by_path_.find(path);
     const auto it = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
-    if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return it->second.info;
+    const bool is_fresh = it != by_id_.end() && now < it->second.checked_ns + kFreshNs &&
+                          it->second.checked_ns >= anew_ns_.load(std::memory_order_relaxed);
+    if (is_fresh) return it->second.info;
   }
   Result<FileInfo> info = AskNumber(path);
   if (info) Learn(*info, path, now);

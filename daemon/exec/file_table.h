@@ -5,6 +5,7 @@
 #ifndef PPC_DAEMON_EXEC_FILE_TABLE_H_
 #define PPC_DAEMON_EXEC_FILE_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -52,6 +53,9 @@ class FileTable : public FileResolver {
   // Asks if need be.  False: the file is gone.
   bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
   bool InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out);
+  // A service starts: what was found by path before is asked for again, as a file may just have
+  // been replaced.
+  void AskAnew() { anew_ns_.store(backend_->NowNs(), std::memory_order_relaxed); }
   // By path; asks the backend when not fresh.
   Result<FileInfo> Find(const std::string& path);
 
@@ -88,6 +92,7 @@ class FileTable : public FileResolver {
 
   Backend* const backend_;
   std::function<bool(uint64_t file)> renew_;
+  std::atomic<uint64_t> anew_ns_{0};
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
   std::unordered_map<std::string_view, uint64_t> by_path_;  // of the paths in by_id_

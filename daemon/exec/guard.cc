@@ -4,11 +4,22 @@
 #include "daemon/exec/guard.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <utility>
 
 #include "daemon/backend/backend.h"
 
 namespace ppc {
+namespace {
+
+// The disk or its file system says so; other errors mean that nothing can be loaded there at all.
+bool IsReadError(int error) {
+  constexpr std::array kErrors = {0, EIO, ENXIO, ENODATA, EBADMSG, ETIMEDOUT, EUCLEAN, EREMOTEIO};
+  return std::ranges::find(kErrors, error) != kErrors.end();
+}
+
+}  // namespace
 
 Guard::Guard() = default;
 Guard::~Guard() = default;
@@ -255,6 +266,14 @@ void Guard::Spread(File* file, const Done& done, Each each) {
 void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
   if (done.size == 0) return;
   if (done.failed) {
+    Ledger& ledger = Of(slot);
+    if (ledger.failed_file == 0 && IsReadError(done.error)) {
+      ledger.failed_file = done.file;
+      ledger.failed_error = done.error;
+    }
+    // Without an error the pages may have been reclaimed at once.
+    if (ledger.failed_file == done.file)
+      ledger.failed_loads += done.error != 0 ? kFailuresAMinute : 1;
     if (failures_.size() >= kMaxFailures) failures_.clear();
     for (uint64_t at = 0; at < done.size; at += kStepBytes)
       failures_.try_emplace(KeyOf(done.file, done.offset + at), Failure{now_ns, 0});

@@ -42,6 +42,8 @@ struct GuardView {
   uint64_t refused_loads = 0;
   uint64_t refused_drops = 0;  // of mapped pages alone, too
   uint64_t failing = 0;        // of refused_loads, since loading it failed
+  uint64_t failed_file = 0;    // of which loads failed so often that it is told of; 0: of none
+  int failed_error = 0;        // an errno, 0: none was told
 };
 
 class Guard {
@@ -140,6 +142,7 @@ class Guard {
     uint64_t bytes = 0;
     bool unmap = false;   // of a drop
     bool failed = false;  // of a load
+    int error = 0;        // why
   };
   void NoteLoaded(Slot slot, const Done& done, uint64_t now_ns);
   void NoteDropped(Slot slot, const Done& done, uint64_t now_ns);
@@ -275,6 +278,10 @@ class Guard {
     BackOff drops_off, loads_off;
     uint64_t seen_since = 0;  // since loads were limited
     std::string reason;
+    // The file of which loads failed first, until the next start.
+    uint64_t failed_file = 0;
+    int failed_error = 0;
+    int failed_loads = 0;
     // The credit for drops of mapped pages.
     uint64_t credit = kUnmapCredit;
     uint64_t unmapped = 0;    // of which it is not known yet whether they come back

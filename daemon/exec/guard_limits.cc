@@ -376,6 +376,7 @@ GuardView Guard::View(Slot slot) const {
   if (ledger.drops == Drops::kNoUnmap || is_spent) add("no_unmap");
   if (ledger.loads == Loads::kNone) add("no_loads");
   if (ledger.loads == Loads::kSmall) add("small_window");
+  if (ledger.failed_loads >= kFailuresAMinute) add("read_errors");
   if (view.state.empty()) view.state = "open";
   if (view.reason.empty() && is_spent)
     view.reason = "of " + MiB(ledger.unmapped) + " that were dropped while mapped, much came back";
@@ -391,6 +392,8 @@ GuardView Guard::View(Slot slot) const {
   view.refused_loads = ledger.refused_loads;
   view.refused_drops = ledger.refused_drops;
   view.failing = ledger.failing;
+  if (ledger.failed_loads >= kFailuresAMinute) view.failed_file = ledger.failed_file;
+  view.failed_error = ledger.failed_error;
   return view;
 }
 

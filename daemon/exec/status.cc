@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the runtime tells about itself: Runtime::StatusJson.
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <string>
 
 #include "daemon/base/clock.h"
 #include "daemon/exec/runtime.h"
@@ -57,6 +59,15 @@ Json GuardJson(const GuardView& guard) {
               {"refused_load_bytes", guard.refused_loads},
               {"refused_drop_bytes", guard.refused_drops},
               {"failing_bytes", guard.failing}};
+}
+
+// The guard knows files by their numbers alone.
+void NameFailedFile(FileTable* files, uint64_t now_ns, GuardView* guard) {
+  FileCopy file;
+  if (guard->failed_file == 0 || !files->Peek(guard->failed_file, now_ns, &file)) return;
+  const std::string why = guard->failed_error == 0 ? "" : std::strerror(guard->failed_error);
+  guard->reason += (guard->reason.empty() ? "" : "; ") + ("reads of " + file.path + " failed") +
+                   (why.empty() ? "" : " (" + why + ")");
 }
 
 Json LearntJson(const LearntPrograms::Stats& stats) {
@@ -205,6 +216,8 @@ StatusParts Runtime::GatherStatus() {
          service->cgroup ? service->cgroup->path() : "", service->note, service->payer,
          service->is_auto,
          guard_ != nullptr ? std::optional(guard_->View(GuardSlot(*service))) : std::nullopt});
+    std::optional<GuardView>& guard = parts.services.back().guard;
+    if (guard) NameFailedFile(files_.get(), backend_->NowNs(), &*guard);
   }
   return parts;
 }

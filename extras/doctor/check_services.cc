@@ -208,10 +208,17 @@ void CheckGuard(const Patient& patient, const DirectoryLook& look, Findings* out
     const std::string state = guard.value("state", "");
     const bool is_of_drops =
         state.find("no_unmap") != state.npos || state.find("no_drops") != state.npos;
+    const std::string about = look.parent + (id.empty() ? "" : " " + id);
+    if (state == "read_errors") {
+      out->push_back({"read-errors", about,
+                      guard.value("reason", "") + "; what cannot be read is left to its readers",
+                      "journalctl -k --grep 'I/O error'", true});
+      continue;
+    }
     const auto refused = [&guard](const char* key) {
       return HumanBytes(guard.value(key, uint64_t{0}));
     };
-    out->push_back({"guard-limits", look.parent + (id.empty() ? "" : " " + id),
+    out->push_back({"guard-limits", about,
                     "the guard limits what its policy does, " + line +
                         "; it has refused drops of " + refused("refused_drop_bytes") +
                         " and loads of " + refused("refused_load_bytes"),

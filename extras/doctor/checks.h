@@ -19,7 +19,7 @@ void CheckDaemon(const Patient& patient, Findings* out);
 void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out);
 
 // The services of a directory: wrong-cgroup, cgroup-limit, io-limit, template-stale,
-// template-differs, guard-limits, events-lost, device-slow.
+// template-differs, guard-limits, read-errors, events-lost, device-slow.
 void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out);
 
 // The readers, and their way of reading: o-direct, madv-random, own-prefetch.

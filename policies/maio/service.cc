@@ -335,22 +335,23 @@ bool Service::HasLoadEnded(uint64_t now_ns) {
   if (run_.is_awaited) return false;
   if (mode_ == Mode::kRecord && recording_->IsDue(now_ns)) return true;
   uint64_t activity = 0;
+  uint64_t news_ns = 0;
   uint64_t read_bytes = 0;
   bool is_at_end = false;
   if (following_ != nullptr) {
-    activity = following_->Activity();
+    activity = mode_ == Mode::kRecord ? following_->loaded_bytes() : following_->Activity();
     read_bytes = following_->read_bytes();
     // A recording takes in what comes after the model.
     is_at_end = mode_ == Mode::kUse && following_->IsAtEnd();
   }
   if (mode_ == Mode::kRecord) {
-    activity += recording_->new_bytes();
+    news_ns = recording_->news_ns(now_ns);
     read_bytes = std::max(read_bytes, recording_->weight_bytes());
   }
   // Of packages alone there is no model that could have been read.
   const bool rests = run_.last_event_ns != 0 && now_ns > run_.last_event_ns + kIdleRecordNs;
   if (mode_ == Mode::kUse && !following_->has_model() && rests) return true;
-  return load_end_.HasEnded(activity, read_bytes, is_at_end, now_ns);
+  return load_end_.HasEnded(activity, read_bytes, is_at_end, now_ns, news_ns);
 }
 
 void Service::EndLoad(bool is_over) {

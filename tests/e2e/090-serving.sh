@@ -44,8 +44,8 @@ start() {
   within 60 has_passed 1 || fail "$name: the reader does not get on"
   ended=$(ticks) loading=$ended
   within 60 is_serving || fail "$name: the load does not end: $(ppcctl policy "$MNT" '{"op": "status"}')"
-  # 10 s without anything new.  What a recording follows by the headers may take the second pass for new, for a second or two.
-  le $((loading - ended)) 65 "$name: ticks after the first pass at which the service still loads"
+  # 10 s without anything new.
+  le $((loading - ended)) 60 "$name: ticks after the first pass at which the service still loads"
   ge $(($(positions) - positions_before)) 10 "$name: positions that were told during the load"
   # What was under way when it began to serve.
   ticks_pass 3

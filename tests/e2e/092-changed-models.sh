@@ -6,14 +6,14 @@
 . "$(dirname "$0")/maio.sh"
 shards_of() { du -cb "$1"/*.safetensors | awk 'END {print $1}'; }
 # start ID COMMAND...: a start that reads all shards in their order, cold if COMMAND makes it so, once all is loaded that is
-# to be.  Sets said, the digest of what it read, MODE, AHEAD, bytes that were there before it read, and of the runner's loads
+# to be.  Sets said, the digest of what it read, MODE, REASON, the policy's status, AHEAD, bytes that were there before it read, and of the runner's loads
 # ASKED and FAILED.
 start() {
   local id=$1 asked failed asked_before failed_before
   read -r asked_before failed_before < <(counts)
   "${@:2}"
   start_service "$id" 1
-  MODE=$(mode_of "$id")
+  MODE=$(mode_of "$id") REASON=$(ppcctl policy "$MNT" '{"op": "status"}')
   within 60 rests || fail "$id: the loader does not come to rest"
   AHEAD=$(resident_of "$MNT")
   said=$(in_group cat "$MNT"/*.safetensors | sha256sum)
@@ -86,7 +86,8 @@ ticks_pass 10
 wanted=$(digest)
 start svc-changed drop_caches
 eq "$said" "$wanted" "bytes without a shard"
-# Such a model is not whole: what is left of it may be left to its reader.
+ge "$(percent "$AHEAD")" 95 "percent loaded ahead without a shard"
+has "$REASON" "${shards[3]##*/} is missing" "reason without a shard"
 le "$(percent "$ASKED")" 101 "percent that was to be loaded without a shard"
 eq "$FAILED" 0 "bytes that could not be loaded without a shard"
 stop svc-changed

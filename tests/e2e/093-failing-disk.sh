@@ -78,6 +78,7 @@ start() {
   ticks_pass 10
   eq "$(failed)" "$bytes" "$name: bytes that could not be loaded, after the reader's end"
   bytes=$((bytes - before)) said=$(cat "$WORK/said")
+  has "$(runner_field '["services"]')" "$failing failed (Input/output error)" "$name: guard"
   echo "# counted: $name: $said; bytes of the runner's loads that failed: $bytes"
   has "$said" "wrong=0 " "$name: reads of other bytes"
   pages=${said#*failed=} pages=${pages%% *}
@@ -101,6 +102,7 @@ echo "# counted: natively: $natively"
 natively=${natively#*failed=} natively=${natively%% *}
 start_daemon
 register "$MNT" maio
+failing=$second
 for name in recorded followed; do
   start $name
   ge "$pages" "$BAD_PAGES" "$name: pages that cannot be read"
@@ -111,6 +113,7 @@ for name in recorded followed; do
 done
 map_bad_page 2>/dev/null
 eq $? $((128 + $(kill -l BUS))) "status of a reader that maps it"
+failing=.safetensors # any of them
 start all touch "$WORK/all"
 ge "$pages" $((model_bytes / 4096 / 4)) "all: pages that cannot be read"
 # Each piece is tried twice at most.

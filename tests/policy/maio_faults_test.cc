@@ -57,6 +57,27 @@ TEST_F(MaioTest, OneChangedFileIsLeftOut) {
   EXPECT_EQ(sim->reread_bytes, 0u);
 }
 
+// Another file has taken its name between the look at the files and the first read.
+TEST_F(MaioTest, AShardThatIsReplacedDuringTheStartIsLeftToItsReaders) {
+  setup_.shape.shards = 12;
+  Record(setup_);
+  uint64_t fresh = 0;
+  auto sim = Begin(setup_, "use", [&](Simulator* made) {
+    fresh = made->AddFile("new", made->files[model_.shards[3]].size);
+  });
+  sim->files[fresh].path = sim->files[model_.shards[3]].path;
+  sim->files.erase(model_.shards[3]);
+  for (Reader& r : sim->readers) {
+    for (Access& a : r.accesses) a.file = a.file == model_.shards[3] ? fresh : a.file;
+  }
+  ASSERT_TRUE(sim->Run(60000));
+  EXPECT_EQ(sim->native[fresh], 1);
+  EXPECT_LE(sim->demand_bytes, sim->files[fresh].size + 2 * kMiB) << "the others are as always";
+  End(sim.get(), "service_ready");
+  auto next = Make(setup_);
+  EXPECT_EQ(Start(next.get(), setup_)["mode"], "record");
+}
+
 TEST_F(MaioTest, JumpInterruptsAndSkipsTheGap) {
   setup_.shape.shards = 16;
   setup_.shape.shared = false;

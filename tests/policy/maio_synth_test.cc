@@ -328,6 +328,50 @@ TEST_F(MaioSynthTest, DataParallelWorkersAreCountedOnceBesideExperts) {
   EXPECT_EQ(workers, 4) << started;
 }
 
+// What is there is loaded ahead, by the headers first and then by what was recorded of it.
+TEST_F(MaioSynthTest, ShardsThatTheIndexListsAndThatAreMissingAreLeftOut) {
+  std::string map;
+  for (uint32_t i = 0; i < kShards; i++)
+    map += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"" + ShardName(i).substr(2) + "\"";
+  map = "{\"weight_map\":{" + map + "}}";
+  const std::vector<std::pair<uint32_t, std::string>> starts = {
+      {1, "no template yet; follows the model's headers; " + ShardName(11) + " is missing"},
+      {1, "template found"},
+      {2, "template found; " + ShardName(10) + " is missing"},
+      {5, "the model changed: 4 of 12 files; follows the model's headers; " + ShardName(7) +
+              " and 4 more files are missing"}};
+  for (const auto& [missing, reason] : starts) {
+    auto sim = MakeReal(setup_);
+    sim->AddFile("m/model.safetensors.index.json", map.size(), map);
+    for (uint32_t i = 0; i < missing; i++) {
+      sim->files.erase(shards_.back());
+      shards_.pop_back();
+    }
+    EXPECT_EQ(StartReal(sim.get(), setup_)["reason"], reason);
+    RunToReady(sim.get(), setup_);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB) << reason;
+  }
+}
+
+// It passes over its model in less time than accesses are told late.
+TEST_F(MaioSynthTest, AFirstStartServesSoonAfterItsFirstPass) {
+  setup_.rate = 600 << 10;
+  setup_.init_ms = 0;
+  setup_.options.disk_bytes_per_ms = 4 << 20;
+  auto sim = MakeReal(setup_);
+  StartReal(sim.get(), setup_);
+  AddRealReaders(sim.get(), setup_);
+  ASSERT_TRUE(sim->Run(5000));
+  const uint64_t ended_ms = sim->ms();
+  while (sim->ms() < ended_ms + 20000 && StatusOf(sim.get())["mode"] != "serving") {
+    sim->readers.clear();
+    AddRealReaders(sim.get(), setup_);
+    ASSERT_TRUE(sim->Run(5000));
+  }
+  // 10 s, a tick and a pass.
+  EXPECT_LE(sim->ms() - ended_ms, 10'000u + 200 + 300);
+}
+
 TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
   auto sim = MakeReal(setup_);
   sim->files[shards_[5]].head[7] = 1;

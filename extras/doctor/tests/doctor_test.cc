@@ -274,6 +274,7 @@ TEST_F(DoctorTest, AGuardThatLimits) {
   EXPECT_EQ(Services().at(0).cause,
             "the guard limits what its policy does, no_unmap: 33 MiB came back; it has refused "
             "drops of 3.0 MiB and loads of 2.0 MiB");
+  EXPECT_EQ(limits("read_errors"), "read-errors journalctl -k --grep 'I/O error'");
   EXPECT_EQ(limits("no_loads"), "guard-limits " + again + " '{\"prefetch\": false}'");
   EXPECT_EQ(limits("small_window", ""), "guard-limits " + again + " '{\"prefetch\": false}'");
   EXPECT_EQ(Services().at(0).about, "/models") << "readers that belong to no service";

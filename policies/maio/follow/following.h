@@ -96,11 +96,12 @@ class Following {
   // Every reader is at the end of what it reads.
   bool IsAtEnd() const;
   // Bytes of the model that were read or missed, and a number that changes with each and with each
-  // load.
+  // load.  What readers pass another time says nothing: they may compute from it for months.
   uint64_t read_bytes() const { return table_->seen_bytes(); }
   // Nearly all that is listed of the model has been read once.
   bool HasReadAll() const { return read_bytes() >= layout_->bytes() / 100 * 95; }
-  uint64_t Activity() const;
+  uint64_t Activity() const { return read_bytes() + loaded_bytes(); }
+  uint64_t loaded_bytes() const { return planner_->stats().loaded + small_->stats().loaded; }
   bool has_model() const { return layout_->bytes() != 0; }
   bool constrained() const { return constrained_; }
   // The kernel could keep all of it beside what the service takes for itself.

@@ -52,11 +52,6 @@ bool Following::IsAtEnd() const {
   return any && small_->finished();
 }
 
-uint64_t Following::Activity() const {
-  // What readers pass another time says nothing: they may compute from the model for months.
-  return table_->seen_bytes() + planner_->stats().loaded + small_->stats().loaded;
-}
-
 bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
   const int32_t file = layout_->FileOf(event.file);
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;

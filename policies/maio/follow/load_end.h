@@ -6,6 +6,7 @@
 #ifndef POLICIES_MAIO_FOLLOW_LOAD_END_H_
 #define POLICIES_MAIO_FOLLOW_LOAD_END_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "policies/maio/base/tuning.h"
@@ -15,12 +16,15 @@ namespace ppc::maio {
 class LoadEnd {
  public:
   // activity: any number that changes whenever something of the load is read for the first time or
-  // loaded.  read_bytes: of the model, by its readers.
-  bool HasEnded(uint64_t activity, uint64_t read_bytes, bool is_at_end, uint64_t now_ns) {
+  // loaded.  read_bytes: of the model, by its readers.  news_ns: when something was read for the
+  // first time, where that is known later than it happens.
+  bool HasEnded(uint64_t activity, uint64_t read_bytes, bool is_at_end, uint64_t now_ns,
+                uint64_t news_ns = 0) {
     if (activity != activity_ || active_ns_ == 0) {
       activity_ = activity;
       active_ns_ = now_ns;
     }
+    active_ns_ = std::max(active_ns_, std::min(news_ns, now_ns));
     // The kernel's read-ahead comes to the end before its reader, and a second model may follow.
     // A reader that goes back and reads next to nothing new computes from what it has loaded.
     const bool has_news = read_bytes > end_bytes_ + kSubstantialBytes;

@@ -32,6 +32,8 @@ class InOrder {
     while (at != waiting_.begin() && (at - 1)->ns > touched.ns) --at;
     waiting_.insert(at, touched);
   }
+  // It is so late: what is older than that by more than kLateNs has come.
+  void Pass(uint64_t now_ns) { newest_ns_ = std::max(newest_ns_, now_ns); }
   // The oldest, where nothing older is to come any more.
   std::optional<Touched> Next() {
     const bool is_due = !waiting_.empty() && (waiting_.front().ns + kLateNs <= newest_ns_ ||

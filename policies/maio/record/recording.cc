@@ -116,8 +116,6 @@ void Recording::Event(const miss_io& event) {
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
-  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first))
-    NoteNews(event, static_cast<uint32_t>(file), first, end);
   // A service that has populated its mapping computes from it, and loads nothing another time.
   if ((event.flags & PPC_F_NOT_USER) != 0) populated_bytes_ += event.size;
   const bool may_repeat = (event.flags & PPC_F_MMAP) == 0 || populated_bytes_ < kWeightsBeginBytes;
@@ -127,13 +125,22 @@ void Recording::Event(const miss_io& event) {
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }
 
-void Recording::NoteNews(const miss_io& event, uint32_t file, uint64_t first, uint64_t end) {
-  if (recorder_.files()[file].kind != FileKind::kSmall) {
-    if (news_ns_ == 0) news_ns_ = event.time_ns;
-    steps_.Note(file, first, end);
-    is_endless_ = steps_.AreScattered() && event.time_ns > news_ns_ + kScatteredNs;
+uint64_t Recording::news_ns(uint64_t now_ns) {
+  in_order_.Pass(now_ns - std::min(now_ns, kLateNs));  // events may wait for us, too
+  while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+  return news_ns_;
+}
+
+// Asked once all that was read before is recorded: of passes that take less than events are late,
+// each would look new.
+void Recording::NoteNews(const Touched& touched) {
+  if (recorder_.HasTouched(touched.group, touched.file, touched.first_page)) return;
+  if (recorder_.files()[touched.file].kind != FileKind::kSmall) {
+    if (first_news_ns_ == 0) first_news_ns_ = touched.ns;
+    steps_.Note(touched.file, touched.first_page, touched.end_page);
+    is_endless_ = steps_.AreScattered() && touched.ns > first_news_ns_ + kScatteredNs;
   }
-  if (!is_endless_) new_bytes_ += event.size;
+  if (!is_endless_) news_ns_ = std::max(news_ns_, touched.ns);
 }
 
 bool Recording::IsNews(const miss_io& event) const {
@@ -164,6 +171,7 @@ void Recording::Settle() {
 }
 
 void Recording::Record(const Touched& touched) {
+  NoteNews(touched);
   recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns,
                   touched.may_repeat);
 }

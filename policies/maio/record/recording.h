@@ -63,9 +63,10 @@ class Recording {
 
   uint64_t bytes() const { return recorder_.bytes(); }
   uint64_t weight_bytes() const { return recorder_.weight_bytes(); }
-  // Read for the first time by their worker, roughly: stands still while readers compute from what
-  // they have mapped, however often they pass over it, and once they go here and there for long.
-  uint64_t new_bytes() const { return new_bytes_; }
+  // When a worker last read something for the first time: not while readers compute from what they
+  // have mapped, however often they pass over it, nor once they go here and there for long.  Told
+  // of it after kLateNs, as what was read before it may be.
+  uint64_t news_ns(uint64_t now_ns);
   bool IsEndless() const { return is_endless_; }
   size_t files() const { return recorder_.files().size(); }
 
@@ -76,7 +77,7 @@ class Recording {
   bool MissesCached() const;
   void Record(const Touched& touched);
   void NoteOwn(uint64_t bytes);
-  void NoteNews(const miss_io& event, uint32_t file, uint64_t first, uint64_t end);
+  void NoteNews(const Touched& touched);
 
   Run* const run_;
   FoundTemplate found_;
@@ -90,8 +91,8 @@ class Recording {
   uint64_t pending_bytes_ = 0;  // of what is on its way
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
-  uint64_t new_bytes_ = 0;
-  uint64_t news_ns_ = 0;  // of the first of the model
+  uint64_t first_news_ns_ = 0;  // of the model
+  uint64_t news_ns_ = 0;
   Steps steps_;
   bool is_endless_ = false;
   bool has_holes_ = false;  // events were lost in between

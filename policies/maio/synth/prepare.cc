@@ -106,10 +106,19 @@ void Preparer::Prepare() {
     if (waits_ && followed_)
       out_.reason += ", once a process reads the model through the page cache";
   }
+  SayMissing();
   out_.is_recorded = !used && config_.record != RecordMode::kNever && !spec_.IsReplica();
   if (!used && spec_.IsReplica()) out_.reason += "; the first of the replicas records";
   out_.is_warm = out_.is_recorded && followed_ && (context_->caps & PPC_MISSES_HUGE) != 0 &&
                  IsPartlyThere(context_, followed_->files, numbers_);
+}
+
+void Preparer::SayMissing() {
+  if (!followed_ || missing_.empty()) return;
+  out_.reason += "; " + *missing_.begin();
+  if (missing_.size() > 1)
+    out_.reason += " and " + std::to_string(missing_.size() - 1) + " more files";
+  out_.reason += missing_.size() > 1 ? " are missing" : " is missing";
 }
 
 // Nothing says that the loader does not read with O_DIRECT.
@@ -355,10 +364,12 @@ bool Preparer::Use(Template* t) {
   }
   // Single files that changed: their headers tell what will be read of them.
   for (uint32_t i = 0; i < numbers.size(); i++) {
+    if (numbers[i] != 0) continue;
+    const bool is_repaired = RepairFile(t, i);
     ppc_file_info info = {};
-    if (numbers[i] == 0 && RepairFile(t, i) &&
-        context_->file_info(context_, t->files[i].path.c_str(), &info) == 0)
-      numbers[i] = info.file;
+    const int rc = context_->file_info(context_, t->files[i].path.c_str(), &info);
+    if (rc == 0 && is_repaired) numbers[i] = info.file;
+    if (rc == -ENOENT && t->files[i].kind != FileKind::kSmall) missing_.insert(t->files[i].path);
   }
   if (out_.synthesized_files != 0) {
     if (std::string problem = Check(*t); !problem.empty()) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Preparer {
   std::string LoadFormat() const;   // "": not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();
+  void SayMissing();
   void AddDraft(ModelSource* source, SynthOptions options, Template* t) const;
   bool RepairFile(Template* t, uint32_t file);
   void Log(int level, const std::string& message) const {
@@ -81,6 +83,7 @@ class Preparer {
   const bool goes_on_;
   const uint64_t start_ns_;
   std::optional<Template> followed_;
+  std::set<std::string> missing_;   // files of the model that are listed and not there
   std::vector<uint64_t> numbers_;   // of its files in this run, 0: changed or gone
   std::vector<std::string> later_;  // of them, see Later
   bool waits_ = false;              // see Tables

@@ -75,6 +75,7 @@ std::optional<Template> Preparer::SynthesizeModel() {
   std::string error;
   SynthOptions options = SynthOptionsFor(spec_.workers);
   options.only = place->file;
+  options.missing = &missing_;
   if (spec_.nodes > 1 && spec_.first_worker + spec_.workers <= options.workers()) {
     options.first = spec_.first_worker;
     options.count = spec_.workers;

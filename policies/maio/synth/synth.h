@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,9 @@ struct SynthOptions {
   // Name of the file that the service is given, "" = the directory.  Others beside it that are not
   // of its set (NAME-00001-of-00003.gguf) or in its index are other models.
   std::string only;
+  // Gets the paths of files that an index lists and that are not there, which are left out;
+  // nullptr: they are an error.
+  std::set<std::string>* missing = nullptr;
 
   // Workers are numbered replica by replica, in each stage by stage.
   uint32_t workers() const { return pp * std::max(tp, ep); }

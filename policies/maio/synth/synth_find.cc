@@ -231,7 +231,13 @@ class Finder {
     SideBySide(weights.size(), [&](size_t i) {
       problems[i] = source_->Stat(Join(dir, weights[i]), &files[i].info);
     });
+    // What is there of an incomplete copy may be loaded for its readers.
+    const bool may_lack = options_.missing != nullptr && std::ranges::count(problems, 0) != 0;
     for (size_t i = 0; i < weights.size(); i++) {
+      if (problems[i] == -ENOENT && may_lack) {
+        options_.missing->insert(Join(dir, weights[i]));
+        continue;
+      }
       if (int rc = problems[i]; rc != 0) {
         return Fail(Join(dir, weights[i]) + ": " + Problem(rc) +
                     (rc == -ENOENT ? "; the index lists it, download it again" : ""));

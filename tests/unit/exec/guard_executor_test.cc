@@ -331,6 +331,8 @@ TEST_F(GuardExecutorTest, AFailingDiskIsNotAskedWithoutEnd) {
   // As often as a plan is asked for before the first result, and twice.
   EXPECT_LE(loads, 6);
   EXPECT_GT(Guarded()["failing_bytes"], 0);
+  EXPECT_EQ(Guarded()["state"], "read_errors");
+  EXPECT_EQ(Guarded()["reason"], "reads of model/a failed");
 }
 
 // What is there already costs a look at the page cache each time.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each rule of the guard and how it is lifted, by a made-up clock.
+#include <cerrno>
 #include <vector>
 
 #include "tests/unit/exec/guard_fixture.h"
@@ -285,6 +286,21 @@ TEST_F(GuardTest, ARangeThatFailsIsTriedTwiceAMinute) {
   now_ += 61 * kSecond;
   try_often();
   EXPECT_EQ(tries, 2 * Guard::kFailuresAMinute);
+}
+
+TEST_F(GuardTest, WhichFileCannotBeReadIsTold) {
+  const auto fail = [&](uint64_t file, int error) {
+    guard_.NoteLoaded(kSlot, {.file = file, .size = kMiB, .failed = true, .error = error}, now_);
+    return View().state;
+  };
+  EXPECT_EQ(fail(1, EOPNOTSUPP), "open");
+  EXPECT_EQ(fail(2, 0), "open") << "pages that were reclaimed at once, perhaps";
+  EXPECT_EQ(fail(2, 0), "read_errors");
+  EXPECT_EQ(View().failed_file, 2u);
+  guard_.Begin(kSlot, "next");
+  EXPECT_EQ(View().state, "open");
+  EXPECT_EQ(fail(3, EIO), "read_errors");
+  EXPECT_EQ(View().failed_error, EIO);
 }
 
 TEST_F(GuardTest, TheLedgerIsBoundedAndItsUnitDoubles) {

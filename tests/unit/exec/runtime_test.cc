@@ -107,6 +107,24 @@ TEST_F(RuntimeTest, TheContextAnswers) {
   EXPECT_EQ(runtime->StatusJson()["stats"]["depth"], 7);
 }
 
+// A shard that was replaced while what is known of it is still fresh.
+TEST_F(RuntimeTest, AServiceThatStartsFindsTheFilesThatAreThereNow) {
+  policy_.Want(0);
+  auto runtime = Started();
+  ppc_file_info info{};
+  const auto number = [&] {
+    EXPECT_EQ(policy_.context->file_info(policy_.context, "a", &info), 0);
+    return info.file;
+  };
+  EXPECT_EQ(number(), 1u);
+  backend_.AddFile(1, "gone", 64 * kMiB);
+  backend_.AddFile(2, "a", 64 * kMiB);
+  backend_.AdvanceClock(1);
+  EXPECT_EQ(number(), 1u);
+  EXPECT_TRUE(runtime->Control({{"op", "service_start"}, {"service_id", "svc"}}).ok());
+  EXPECT_EQ(number(), 2u);
+}
+
 TEST_F(RuntimeTest, TraceLinesGoToTheFile) {
   TempTree tree;
   policy_.Want(0);

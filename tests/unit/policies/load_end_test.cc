@@ -56,6 +56,14 @@ TEST_F(LoadEndTest, AModelThatIsLeftInTheMiddleHasEndedAfterARest) {
   EXPECT_TRUE(After(kQuietNs, kModelBytes / 2, false));
 }
 
+// The recorder tells so late that it was new: what counts is when it was read.
+TEST_F(LoadEndTest, WhatIsToldLateOfTheLoadDoesNotProlongIt) {
+  const uint64_t read_ns = now_ns_ + 200 * kMs;
+  EXPECT_FALSE(After(kQuietNs / 2, kModelBytes, false));
+  EXPECT_FALSE(end_.HasEnded(kModelBytes, kModelBytes, false, read_ns + kQuietNs - 1, read_ns));
+  EXPECT_TRUE(end_.HasEnded(kModelBytes, kModelBytes, false, read_ns + kQuietNs, read_ns));
+}
+
 // Each part is read within the rest that would end the load.
 TEST_F(LoadEndTest, ASlowReaderKeepsItsLoadGoing) {
   for (uint64_t part = 1; part <= 4; part++)
