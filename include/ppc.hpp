@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Policies in C++: a thin class over ppc.h.  Derive from ppc::Policy, override
-// what the policy needs, and write PPC_POLICY(MyPolicy) once in one file.
+// the hooks the policy needs, and write PPC_POLICY(MyPolicy) once in one file.
 //
 // Hooks that are not overridden stay NULL in the table, so the runtime's
-// defaults apply.  No exception leaves: it is logged and the hook returns
+// defaults apply.  No exception leaves a hook: it is logged and the hook returns
 // nothing.  Threads: as in ppc.h, one hook at a time on one thread.
 #ifndef PPC_HPP_
 #define PPC_HPP_
@@ -41,7 +41,7 @@ class IoList {
   std::vector<ppc_io>& ios() { return ios_; }
   void set_flags(uint32_t flags) { flags_ = flags; }
 
-  // Adds a range of a file by number and returns it, to set what else is wanted.
+  // Adds a range of a file by number and returns it, for setting further fields.
   ppc_io& Add(uint64_t file, uint64_t offset, uint64_t size) {
     ppc_io io = {};
     io.file = file;
@@ -58,7 +58,7 @@ class IoList {
     return io;
   }
 
-  // When the range that was added last is needed, on the clock of now_ns; where the host knows
+  // Sets the deadline of the last range added, on the clock of now_ns; needs
   // PPC_CAN_DEADLINES.
   void Due(uint64_t deadline_ns) {
     deadlines_.resize(ios_.size(), 0);
@@ -95,7 +95,7 @@ class IoList {
 
 namespace internal {
 
-// What ppc_context.background is given: owns itself until done() has run.
+// The argument of ppc_context.background: owns itself until done() has run.
 struct BackgroundTask {
   const ppc_context* context;
   std::function<void()> work;
@@ -120,7 +120,7 @@ struct BackgroundTask {
   static void Work(void* arg) noexcept {
     auto* const task = static_cast<BackgroundTask*>(arg);
     Run(task, task->work);
-    task->work = nullptr;  // what it holds is freed on its own thread
+    task->work = nullptr;  // its captures are freed on the work thread
   }
   static void Done(void* arg) noexcept {
     const std::unique_ptr<BackgroundTask> task(static_cast<BackgroundTask*>(arg));
@@ -149,17 +149,18 @@ class Policy {
 
   void set_context(const ppc_context* context) { context_ = context; }
   const ppc_context* context() const { return context_; }
-  // ppc_context.background with closures; what they throw is logged, and done() is called also when
-  // work() threw.  0, or a negative errno: nothing was taken, -ENOSYS where the host has no such
-  // thread.  done() runs before Exit(), so both may use this object; but after an Init() that
-  // refuses the object is gone before what it gave here is done.
+  // ppc_context.background with closures.  Exceptions are logged; done() is called even if work()
+  // threw.  Returns 0, or a negative errno and takes nothing; -ENOSYS if the host has no such
+  // thread. done() runs before Exit(), so both may use this object; but if Init() refuses, the
+  // object is gone before the work it submitted here is done.
   int Background(std::function<void()> work, std::function<void()> done) const {
     const size_t needed = offsetof(ppc_context, background) + sizeof(ppc_context::background);
     if (context_ == nullptr || context_->size < needed) return -ENOSYS;
     return Give(context_->background, std::move(work), std::move(done));
   }
-  // The same of ppc_context.background_remote; as Background() where the host has none.  What is
-  // given up at the end is not done.
+  // Background() for work that waits for other machines (ppc_context.background_remote); falls
+  // back to Background() on hosts without it.  done() is not called for work given up at the
+  // end.
   int BackgroundRemote(std::function<void()> work, std::function<void()> done) const {
     const size_t needed =
         offsetof(ppc_context, background_remote) + sizeof(ppc_context::background_remote);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which pages of a mapping are absent from the page cache, and whether they can
- * be loaded ahead.  Knows neither open files nor events.
+ * Tells which pages of a mapping are absent from the page cache, and whether
+ * the mapping can be loaded ahead.  Knows neither open files nor events.
  */
 #include <linux/pagemap.h>
 #include <linux/xarray.h>
 
 #include "ppc.h"
 
-/* Nodes or pages that are looked at under one RCU read lock. */
+/* Nodes or pages to look at under one RCU read lock. */
 #define PPC_STEPS_AT_ONCE	4096
 
 static bool ppc_entry_present(const void *entry)
@@ -126,7 +126,7 @@ bool ppc_can_readahead(struct address_space *mapping)
 	       !IS_DAX(mapping->host);
 }
 
-/* Whether a page is there or being read. */
+/* Whether a page is present or being read. */
 bool ppc_is_present(struct address_space *mapping, pgoff_t index)
 {
 	return ppc_entry_present(xa_load(&mapping->i_pages, index));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Asynchronous direct reads: a lower request of their own, whose completion
- * completes the caller's.  Buffered ones need none: the VFS knows them as
- * synchronous, or (io_uring) waits for the page by itself.
+ * Asynchronous direct reads.  Each has a lower request of its own, whose
+ * completion completes the caller's.  Buffered reads need none: the VFS treats
+ * them as synchronous, or io_uring waits for the page itself.
  */
 #include <linux/refcount.h>
 #include <linux/slab.h>
@@ -12,7 +12,7 @@
 struct ppc_aio {
 	struct kiocb lower;
 	struct kiocb *upper;
-	refcount_t ref;		/* the submitter, who may look at lower again, and the completion */
+	refcount_t ref;		/* the submitter, which may use lower again, and the completion */
 };
 
 static struct kmem_cache *ppc_aio_cache;
@@ -23,7 +23,7 @@ static void ppc_aio_put(struct ppc_aio *aio)
 
 	if (refcount_dec_and_test(&aio->ref)) {
 		kmem_cache_free(ppc_aio_cache, aio);
-		/* goes last: its path keeps the mount, and that the module with the cache */
+		/* last: its path keeps the mount, and the mount keeps the module with this cache */
 		fput(lower);
 	}
 }

@@ -14,7 +14,7 @@
 #include "ppc.h"
 #include "trace.h"
 
-/* Looked at together under a list's lock. */
+/* Files to look at under one holding of a list's lock. */
 #define PPC_APPLY_BATCH	64
 
 /* Caller holds po->list->lock. */
@@ -41,10 +41,11 @@ static void ppc_apply_mode(struct ppc_open *po)
 }
 
 /*
- * Applies the mode to all open files of a list, or those of one inode: a few at a
- * time, because tasks that open and close files wait for the lock.  Between them
- * the last one is held, so it stays on the list, where the walk goes on; what is
- * added meanwhile is behind it and as the mode says already.
+ * Applies the mode to all open files of a list, or of one inode.  The lock is
+ * dropped every PPC_APPLY_BATCH files, since tasks that open and close files
+ * wait for it.  Meanwhile a reference keeps the last file on the list, where
+ * the walk goes on; files added meanwhile are behind it and follow the mode
+ * already.
  */
 static void ppc_apply_mode_list(struct ppc_open_list *list, const struct inode *only)
 {
@@ -60,7 +61,7 @@ static void ppc_apply_mode_list(struct ppc_open_list *list, const struct inode *
 		list_for_each_entry_continue(po, &list->files, ra.link) {
 			if (!only || po->inode == only)
 				ppc_apply_mode(po);
-			/* a file without references waits for the lock to leave */
+			/* a file without references is leaving the list and waits for the lock */
 			if (++n >= PPC_APPLY_BATCH && ppc_open_try_get(po)) {
 				held = po;
 				break;
@@ -82,7 +83,7 @@ static void ppc_apply_mode_all(struct ppc_sb *sbi)
 }
 
 /**
- * ppc_open_list_add - an open file is ready for use
+ * ppc_open_list_add - list an open file that is ready for use
  * @po: open file
  *
  * Context: any that may take a spinlock.
@@ -101,12 +102,12 @@ void ppc_open_list_add(struct ppc_open *po)
 }
 
 /**
- * ppc_advised - the application has given advice, which the lower file took
+ * ppc_advised - the lower file took an application's advice
  * @po: open file
  * @advice: POSIX_FADV_*
  *
- * NORMAL and SEQUENTIAL turn read-ahead on; while a policy manages it, it goes
- * off again, and comes back at detach.
+ * NORMAL and SEQUENTIAL turn native read-ahead on.  While a policy manages
+ * read-ahead, this turns it off again until detach.
  */
 void ppc_advised(struct ppc_open *po, int advice)
 {
@@ -137,7 +138,7 @@ void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native)
 }
 
 /*
- * Tracing sees a page when it is touched first, so what is mapped already is
+ * Tracing sees a page at its first touch, so pages that are mapped already are
  * unmapped once.  Private copies stay (even_cows = 0).
  */
 static void ppc_zap_mappings(struct ppc_sb *sbi)
@@ -179,7 +180,7 @@ static u32 ppc_or_default(u32 value, u32 fallback)
 }
 
 /**
- * ppc_attach_session - make a session the mount's event reader, or change its terms
+ * ppc_attach_session - make a session the mount's consumer, or change its terms
  * @sbi: mount
  * @session: of the calling descriptor
  * @req: checked by the caller
@@ -201,7 +202,7 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 		return -EBUSY;
 	}
 	if (!reader)
-		/* stored since the last one left */
+		/* accesses stored since the last session left */
 		ppc_access_flush_all(sbi);
 	window = ppc_or_default(req->window_bytes, READ_ONCE(sbi->opts.window_bytes));
 	beacon = ppc_or_default(req->beacon_bytes, READ_ONCE(sbi->opts.beacon_bytes));
@@ -213,7 +214,7 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
-	/* before any id is handed out: the sweep must not go to rest */
+	/* before ids are handed out: the sweep must not go to rest */
 	ppc_sweep_used(sbi);
 	ppc_apply_mode_all(sbi);
 	if (mode & ~old & PPC_MODE_TRACE) {
@@ -226,9 +227,9 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 }
 
 /**
- * ppc_detach_session - no consumer any more: native read-ahead is in force again
+ * ppc_detach_session - end the attachment and restore native read-ahead
  * @sbi: mount
- * @session: detach only if this one is attached; NULL: whichever is
+ * @session: detach only if this one is attached; NULL: any
  * @expired: its lease ran out
  *
  * Readers may still be putting events into the session's rings until an RCU
@@ -249,7 +250,7 @@ bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool ex
 	}
 	WRITE_ONCE(sbi->mode, 0);
 	rcu_assign_pointer(sbi->session, NULL);
-	/* what is pending is not for the next reader */
+	/* pending events are not for the next consumer */
 	ppc_access_flush_all(sbi);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * CHARGE: handles of a descriptor for the memory cgroups that LOAD charges.
+ * The xarray of the descriptor owns the css references.
  */
 #include <linux/cgroup.h>
 #include <linux/file.h>
@@ -58,12 +59,12 @@ static struct cgroup *ppc_cgroup_of(int fd)
  * @df: descriptor that gets the handle
  * @req: in and out
  *
- * Where the cgroup has no memory controller of its own, its nearest ancestor
- * with one is charged, as it would be for a process in it.
+ * A cgroup without a memory controller of its own stands for its nearest
+ * ancestor with one, as it does for a process.
  *
  * Context: ioctl.
- * Return: 0; -EBADF no cgroup directory; -ENOENT removed; -EINVAL of a
- * hierarchy without the memory controller; -ENOSPC too many handles
+ * Return: 0; -EBADF no cgroup directory; -ENOENT removed; -EINVAL a hierarchy
+ * without the memory controller; -ENOSPC too many handles
  */
 int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req)
 {
@@ -87,7 +88,7 @@ int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req)
 /**
  * ppc_charge_release - PPC_IOC_CHARGE with PPC_CHARGE_RELEASE
  * @df: descriptor that got the handle
- * @handle: not used for new loads from now on
+ * @handle: new loads are refused it
  *
  * Return: 0 or -EBADF
  */
@@ -105,10 +106,10 @@ int ppc_charge_release(struct ppc_devfile *df, u32 handle)
  * ppc_charge_get - the memory cgroup of a handle
  * @df: descriptor that got the handle
  * @handle: 0 stands for the caller's own cgroup
- * @memcg: out, NULL for the caller's own; give it back by ppc_charge_put()
+ * @memcg: out, NULL for the caller's own; release it with ppc_charge_put()
  *
  * Context: may race with ppc_charge_release().
- * Return: 0 or -EBADF, also of a cgroup that was removed
+ * Return: 0 or -EBADF, also for a removed cgroup
  */
 int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
 {
@@ -119,7 +120,7 @@ int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg
 		return 0;
 	xa_lock(&df->charges);
 	css = xa_load(&df->charges, handle);
-	/* what is charged to a removed cgroup would keep its accounting alive */
+	/* a charge to a removed cgroup would keep its accounting alive */
 	if (css && !css_tryget_online(css))
 		css = NULL;
 	xa_unlock(&df->charges);
@@ -144,7 +145,7 @@ void ppc_charges_free(struct ppc_devfile *df)
 	xa_destroy(&df->charges);
 }
 
-#else	/* page cache is charged to the loading task, whatever we say */
+#else	/* page cache is charged to the loading task, whatever the request says */
 
 u32 ppc_charge_caps(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Open directories: the lower directory is read, cookies included.
+ * Open directories: passes reads and cookies through to the lower directory.
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
@@ -30,7 +30,7 @@ static int ppc_dir_iterate(struct file *file, struct dir_context *ctx)
 	int err;
 
 	lower->f_pos = ctx->pos;
-	/* the lower descriptor is the opener's, not the caller's */
+	/* the lower directory is read with the opener's credentials */
 	old = override_creds(lower->f_cred);
 	err = iterate_dir(lower, ctx);
 	revert_creds(old);

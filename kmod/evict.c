@@ -16,11 +16,11 @@
 #include "trace.h"
 
 /*
- * Looked at, unmapped and dropped together, from multiples of it: as much as
- * the largest folio there can be, so that none lies across two of them.
+ * A chunk is looked at, unmapped and dropped at once.  It begins at a multiple
+ * of its size, which is that of the largest folio, so no folio lies across two.
  */
 #define PPC_EVICT_CHUNK_PAGES	2048UL
-/* Draining LRU batches interrupts every CPU: once per that much evicted. */
+/* Draining LRU batches interrupts every CPU: once per this many bytes evicted. */
 #define PPC_DRAIN_BYTES		(64LL << 20)
 
 struct ppc_evictor {
@@ -29,10 +29,10 @@ struct ppc_evictor {
 	struct inode *inode;
 	struct address_space *mapping;
 	u64 asked;
-	u64 mapped, dirty, locked, busy;	/* what is left, in bytes */
-	u64 writeback;				/* told as dirty */
-	u64 reading, straddling;		/* in busy */
-	pgoff_t busy_first, busy_last;		/* the first busy folio, first > last: none */
+	u64 mapped, dirty, locked, busy;	/* resident bytes that stay */
+	u64 writeback;				/* reported as dirty */
+	u64 reading, straddling;		/* parts of busy */
+	pgoff_t busy_first, busy_last;		/* the first busy folio; first > last: none */
 	pgoff_t last;				/* of the range */
 	pgoff_t locked_from, locked_to;		/* see ppc_find_locked() */
 	bool killed;
@@ -71,7 +71,7 @@ static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
 	     vma = ppc_vma_tree_iter_next(vma, first, e->last)) {
 		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED))
 			continue;
-		/* they come in the order of their start: none begins earlier */
+		/* sorted by start: no later VMA begins earlier */
 		e->locked_from = max(ppc_vma_first(vma), first);
 		e->locked_to = ppc_vma_last(vma);
 		break;
@@ -79,7 +79,7 @@ static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
 	i_mmap_unlock_read(e->mapping);
 }
 
-/* Of [*first, *last] the first extent that a VM_LOCKED mapping covers. */
+/* Finds the first extent in [*first, *last] that a VM_LOCKED mapping covers. */
 static bool ppc_next_locked(struct ppc_evictor *e, pgoff_t *first, pgoff_t *last)
 {
 	if (*first > e->locked_to)
@@ -110,8 +110,8 @@ static unsigned long ppc_folio_span(struct folio *folio, pgoff_t index, pgoff_t 
 }
 
 /*
- * A run of resident folios of which none is kept, from *first on; *mapped says
- * whether one is mapped.
+ * Finds a run of resident folios that may all be dropped, from *first on;
+ * *mapped tells whether one is mapped.
  */
 static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_t last,
 				   bool *mapped)
@@ -169,7 +169,7 @@ static void ppc_evict_pages(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 	}
 }
 
-/* A folio that straddles the ends of the range cannot be dropped at all. */
+/* A folio that straddles an end of the range cannot be dropped. */
 static void ppc_count_busy(struct ppc_evictor *e, struct folio *folio, u64 bytes, pgoff_t first,
 			   pgoff_t last)
 {
@@ -185,7 +185,7 @@ static void ppc_count_busy(struct ppc_evictor *e, struct folio *folio, u64 bytes
 	e->busy_last = folio_next_index(folio) - 1;
 }
 
-/* Adds what is resident in [first, last]; locked: a VM_LOCKED mapping covers it. */
+/* Counts the resident bytes of [first, last]; locked: a VM_LOCKED mapping covers them. */
 static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, bool locked)
 {
 	XA_STATE(xas, &e->mapping->i_pages, first);
@@ -237,7 +237,7 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 	}
 }
 
-/* Returns the first page it did not come to. */
+/* Returns the first page that was not reached. */
 static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t stop)
 {
 	pgoff_t at, next;
@@ -271,9 +271,9 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 
 /*
  * Pages read a moment ago sit in per-CPU LRU batches and cannot be dropped.
- * Draining those is not for modules, but DONTNEED does it when it fails to drop
- * something; so DONTNEED is called for one such folio.  The folio is
- * clean, so nothing is written.  True: it was done.
+ * Modules cannot drain the batches, but DONTNEED does when it fails to drop a
+ * folio; so DONTNEED is called for one such folio, which is clean, so nothing
+ * is written.  True: the batches were drained.
  */
 static bool ppc_drain_batches(struct ppc_evictor *e)
 {
@@ -333,11 +333,11 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 	stop = ppc_evict_chunks(&e, first, max(first, stop));
 	asked = e.asked;
 	atomic64_add(asked, &sbi->asked_bytes);
-	/* stopped early it knows of a part only */
+	/* if it stopped early, the counts cover a part of the range only */
 	if (ppc_drain_batches(&e) && ppc_evict_chunks(&e, first, stop) < stop)
 		asked = e.asked;
 
-	/* read again meanwhile: those count as busy, never as dropped */
+	/* pages read again meanwhile count as busy, never as dropped */
 	kept = e.mapped + e.dirty + e.writeback + e.locked;
 	req->asked = max(asked, kept);
 	req->mapped = e.mapped;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * File handles, for open_by_handle_at() and nfsd: those of the lower inode,
- * unchanged.  A lower file system without handles has none here either.
+ * File handles for open_by_handle_at() and nfsd: those of the lower inode,
+ * unchanged.  If the lower file system has no handles, neither have we.
  *
- * Where BASE is not the root of the lower file system a handle could name a
- * file outside of it.  There the parent is part of every handle, and only what
- * the lower file system can connect to BASE is accepted: such a handle is
+ * If BASE is not the root of the lower file system, a handle could name a file
+ * outside of BASE.  Then each handle includes the parent, and only files that
+ * the lower file system can connect to BASE are accepted: such a handle is
  * stale after a rename into another directory.
  */
 #include <linux/dcache.h>
@@ -26,7 +26,7 @@ static int ppc_fh_below_base(void *context, struct dentry *lower)
 	return is_subdir(lower, mnt->mnt_root);
 }
 
-/* A file need not have a name; a directory has one or is gone. */
+/* A file may be nameless; a nameless directory is gone. */
 static int ppc_fh_any(void *context, struct dentry *lower)
 {
 	return !d_is_dir(lower) || !d_unlinked(lower);
@@ -52,7 +52,7 @@ static int ppc_encode_fh(struct inode *inode, u32 *fh, int *max_len, struct inod
 	return type;
 }
 
-/* Our dentry of a lower one that is connected to BASE. */
+/* Finds our dentry of a lower dentry that is connected to BASE. */
 static struct dentry *ppc_connected_dentry(struct super_block *sb, struct dentry *lower)
 {
 	struct path path = { .mnt = PPC_SB(sb)->lower_mnt, .dentry = lower };
@@ -83,7 +83,7 @@ static struct dentry *ppc_connected_dentry(struct super_block *sb, struct dentry
 	return dentry;
 }
 
-/* Some dentry of ours for a file, nameless if we know no name of it. */
+/* Finds a dentry of ours for a file, nameless if no name is cached. */
 static struct dentry *ppc_any_dentry(struct super_block *sb, struct dentry *lower)
 {
 	struct inode *inode = ppc_iget(sb, d_inode(lower));
@@ -91,14 +91,14 @@ static struct dentry *ppc_any_dentry(struct super_block *sb, struct dentry *lowe
 
 	if (IS_ERR(inode))
 		return ERR_CAST(inode);
-	/* Deleted, and here only because our names are not swept yet. */
+	/* Deleted below; our names of it are not swept yet. */
 	if (!READ_ONCE(ppc_bottom(d_inode(lower))->i_nlink) &&
 	    !atomic_read(&PPC_I(inode)->nr_open)) {
 		iput(inode);
 		return ERR_PTR(-ESTALE);
 	}
 	dentry = d_obtain_alias(inode);
-	/* Others may find a new one too, but all of them come by here. */
+	/* Another task may find the new dentry too, but it also passes here. */
 	if (!IS_ERR(dentry) && !PPC_D(dentry)) {
 		dget(lower);
 		if (cmpxchg(&dentry->d_fsdata, NULL, lower))
@@ -153,9 +153,9 @@ static const struct export_operations ppc_export_ops = {
 };
 
 /**
- * ppc_export_inherit - have file handles if the lower file system has them
+ * ppc_export_inherit - offer file handles if the lower file system does
  * @sb: ours
- * @lower: below it
+ * @lower: lower super block
  */
 void ppc_export_inherit(struct super_block *sb, const struct super_block *lower)
 {

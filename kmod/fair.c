@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What one task, or one cgroup, may take of the rings and of the reader that
- * all of a mount share: a task that floods them loses events of its own only.
+ * Limits what one task or cgroup may take of the rings and of the consumer
+ * that all tasks of a mount share, so that a flood loses only its own events.
  *
- * Rates are kept in a small table by a clock per task and per cgroup: it runs
- * ahead of the time by an interval for each event, and by a burst at most.  The
- * table is written without a lock; what CPUs lose against each other makes it
- * lenient, nothing else.  What is in a ring is not counted when it is put there
- * or taken out: when a ring fills up, a sample of its records tells.
+ * A small table holds a clock per task and per cgroup.  Each event advances the
+ * clock by an interval, at most a burst ahead of real time.  CPUs write the
+ * table without a lock; lost updates only make the limits more lenient.
+ * Records in a ring are not counted on entry or exit: when a ring fills up, a
+ * sample of its records tells whose they are.
  */
 #include <linux/hash.h>
 #include <linux/math64.h>
@@ -21,12 +21,12 @@
 #define PPC_FAIR_BITS	8
 #define PPC_FAIR_WAYS	4
 #define PPC_FAIR_SAMPLE	16
-/* The root cgroup, where there are no tenants to tell apart. */
+/* The root cgroup: no tenants to tell apart. */
 #define PPC_ROOT_CGROUP	1
-/* A cgroup may have so many times as much as a task, or more on a large machine. */
+/* A cgroup's limit in multiples of a task's, or more on a large machine. */
 #define PPC_FAIR_GROUP	4
 #define PPC_FAIR_CPUS	4
-/* A first touch of a page by a fault costs more than a read of one byte. */
+/* A first touch by a fault costs more CPU than a one-byte read. */
 #define PPC_FAIR_FAULT	8
 
 struct ppc_clock {
@@ -40,7 +40,7 @@ struct ppc_fair {
 	struct ppc_clock clocks[1 << PPC_FAIR_BITS][PPC_FAIR_WAYS];
 };
 
-/* By read(2) and the like. */
+/* Bytes of read(2) and its relatives. */
 static u64 ppc_bytes_read(const struct task_struct *task)
 {
 #ifdef CONFIG_TASK_XACCT
@@ -50,7 +50,7 @@ static u64 ppc_bytes_read(const struct task_struct *task)
 #endif
 }
 
-/* Limits of a task; for PROGRESS: of a thread. */
+/* Limits of a task; for PROGRESS, of a thread. */
 static const struct {
 	u32 interval_ns;
 	u32 burst;
@@ -75,7 +75,7 @@ void ppc_fair_free(struct ppc_fair *fair)
 	kvfree(fair);
 }
 
-/* The clock of who, or one that stands; NULL: there are too many others to tell them apart. */
+/* Finds the clock of a key, or takes over an idle one; NULL: all clocks are busy. */
 static struct ppc_clock *ppc_clock_of(struct ppc_fair *fair, u64 who, u64 now_ns)
 {
 	struct ppc_clock *set = fair->clocks[hash_64(who, PPC_FAIR_BITS)], *idle = NULL;
@@ -94,7 +94,7 @@ static struct ppc_clock *ppc_clock_of(struct ppc_fair *fair, u64 who, u64 now_ns
 	return idle;
 }
 
-/* By @cost_ns for this event, of @interval_ns that one may cost. */
+/* Advances a clock by @cost_ns, at most @interval_ns for one event. */
 static bool ppc_clock_advance(struct ppc_clock *clock, u64 now_ns, u64 cost_ns, u64 interval_ns,
 			      u64 burst)
 {
@@ -122,16 +122,16 @@ static bool ppc_group_advance(struct ppc_fair *fair, enum ppc_fair_kind kind,
 }
 
 /**
- * ppc_fair_allows - whether who causes an event may do so once more now
- * @fair: of the reader
- * @kind: what it costs
- * @ev: complete but for seq and cpu
+ * ppc_fair_allows - whether a task may cause another event now
+ * @fair: of the session
+ * @kind: which limit applies
+ * @ev: complete except seq and cpu
  *
  * Context: any; does not sleep.
  */
 bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struct ppc_event *ev)
 {
-	/* no two processes begin in the same nanosecond, or they share a clock */
+	/* processes that start in the same nanosecond share a clock */
 	u64 task = ev->start_ns << 3 | kind << 1;
 	u32 interval_ns = ppc_fair_rates[kind].interval_ns;
 
@@ -141,14 +141,14 @@ bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struc
 }
 
 /**
- * ppc_fair_position - the same for PROGRESS of the current thread
- * @fair: of the reader
- * @ev: complete but for seq and cpu
+ * ppc_fair_position - ppc_fair_allows() for PROGRESS of the current thread
+ * @fair: of the session
+ * @ev: complete except seq and cpu
  * @beacon_bytes: distance of PROGRESS events
  *
- * What the thread has read since its last one is taken off the cost, so a reader
- * that goes from beacon to beacon costs nothing however fast it is, and one that
- * jumps costs the whole.
+ * Bytes that the thread has read since its last event reduce the cost: a reader
+ * that goes from beacon to beacon costs nothing at any speed; one that jumps
+ * costs the full interval.
  *
  * Context: any task context; does not sleep.
  */
@@ -177,14 +177,14 @@ bool ppc_fair_position(struct ppc_fair *fair, const struct ppc_event *ev, u32 be
 }
 
 /**
- * ppc_fair_share - whether a ring that fills up has room for an event of its kind
+ * ppc_fair_share - whether a filling ring has room for another event of a task
  * @s: session
  * @ring: which ring
- * @used: records in it; by a wild tail any number
- * @ev: complete but for seq and cpu
+ * @used: records in it; any number if the tail is wild
+ * @ev: complete except seq and cpu
  *
- * A task gets three quarters of a ring at most and a cgroup seven eighths; less
- * where others have filled it, down to what is free times three, or seven.
+ * A task gets at most three quarters of a ring, a cgroup seven eighths, and no
+ * more than three or seven times the free records.
  *
  * Context: preemption is off, on the CPU of the ring.
  * Return: true also for a full ring, which is no task's fault

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Open regular files: each call is noticed (miss.c) and then made on the lower
- * file.  Without a consumer only the call is left.
+ * Open regular files: each call is examined by miss.c and then made on the
+ * lower file.  Without a consumer only the lower call remains.
  *
  * Paper: 3.1, the routing file system's read path.
  */
@@ -12,7 +12,7 @@
 
 #include "ppc.h"
 
-/* What a caller may ask of the lower read, besides IOCB_DIRECT. */
+/* Flags of a request that are passed to the lower read, besides IOCB_DIRECT. */
 #define PPC_IOCB_FORWARD	(IOCB_HIPRI | IOCB_NOWAIT | IOCB_NOIO | IOCB_WAITQ)
 
 /* Decided per call, so that attaching and detaching act on open files too. */
@@ -33,7 +33,7 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 	return -EINVAL;
 }
 
-/* Asks the listeners that want to allow each read; they may take their time. */
+/* Asks the listeners that must allow each read; they may take long. */
 static int ppc_may_read(struct file *file, loff_t pos, size_t count, bool nowait)
 {
 	struct ppc_open *po = PPC_F(file);
@@ -68,9 +68,9 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 }
 
 /*
- * Not by backing_file_read_iter(): it hands on RWF_* only, so the page that
- * io_uring waits for and IOCB_NOIO would be lost, and it asks security modules
- * about the lower file, which the VFS has done about the user's.
+ * Not backing_file_read_iter(): it passes on RWF_* only, which loses io_uring's
+ * page wait and IOCB_NOIO, and it asks security modules about the lower file,
+ * although the VFS has asked them about the user's.
  */
 static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_iter *to,
 					      struct file *lower, int flags)
@@ -84,7 +84,7 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
 	};
 	ssize_t ret = lower->f_op->read_iter(&kiocb, to);
 
-	/* from the page cache nothing was read then, and the iterator stands as it did */
+	/* a buffered read returned nothing, so the iterator is unchanged */
 	if (unlikely(ret == -EIO) && !(kiocb.ki_flags & (IOCB_DIRECT | IOCB_NOWAIT)) &&
 	    ppc_drop_failed(lower->f_mapping, kiocb.ki_pos >> PAGE_SHIFT))
 		ret = lower->f_op->read_iter(&kiocb, to);
@@ -93,10 +93,10 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
 }
 
 /*
- * A read that must not wait gets what is before the first absent page, so only
- * that is told, and nothing is loaded (IOCB_NOIO: not by the lower file system
- * either, or what is absent would be a hit when it is told).  The rest is told
- * when the caller comes back ready to wait.
+ * A read that must not wait returns the pages before the first absent one, so
+ * only those are reported and nothing is loaded.  IOCB_NOIO keeps the lower
+ * file system from loading too, which would turn the reported miss into a hit.
+ * The rest is reported when the caller returns ready to wait.
  */
 static ssize_t ppc_read_nowait(struct kiocb *iocb, struct iov_iter *to, struct ppc_open *po,
 			       unsigned long mode)
@@ -135,7 +135,7 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	return ppc_read_lower(iocb, to, po->lower, 0);
 }
 
-/* For files whose reads a listener must allow, or that may not be cached. */
+/* For files whose reads a listener must allow, or that must bypass the page cache. */
 static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
@@ -164,10 +164,10 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	int direct = ppc_direct_flag(po->sbi, in->f_flags & O_DIRECT ? IOCB_DIRECT : 0, mode);
 	ssize_t ret;
 
-	/* before 6.5 @len may be more than the pipe takes */
+	/* before 6.5 @len may exceed the pipe's size */
 	if (direct < 0)
 		return direct;
-	/* from 6.5 on the VFS does so before it comes here */
+	/* from 6.5 on the VFS does so first */
 	if (direct)
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
@@ -180,10 +180,10 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 }
 
 /*
- * The VFS holds the pipe's mutex, so a slow listener also delays every
- * other user of that pipe.  Before 6.8 it is the same with any file: the VFS itself
- * asks there with the mutex held.  It can be had otherwise only by asking of
- * each splice when the file is opened.
+ * The VFS holds the pipe's mutex, so a slow listener also delays every other
+ * user of that pipe.  Before 6.8 that holds for any file: the VFS itself asks
+ * with the mutex held.  The only alternative is to ask about all splices at the
+ * open.
  */
 static ssize_t ppc_careful_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
 				       size_t len, unsigned int flags)
@@ -210,7 +210,7 @@ static loff_t ppc_llseek(struct file *file, loff_t offset, int whence)
 	if (whence == SEEK_SET || whence == SEEK_CUR)
 		return generic_file_llseek_size(file, offset, whence, lower->i_sb->s_maxbytes,
 						i_size_read(lower));
-	/* END, DATA, HOLE: only the lower file system knows.  Its f_pos is not used by us. */
+	/* The lower file system knows END, DATA and HOLE.  Its f_pos is not used here. */
 	pos = vfs_llseek(PPC_F(file)->lower, offset, whence);
 	if (pos < 0)
 		return pos;
@@ -246,7 +246,7 @@ static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
 
-/* O_DIRECT on an open file, as odirect= says; counted either way. */
+/* Applies odirect= to an open file with O_DIRECT; counts it either way. */
 static int ppc_open_direct(struct ppc_open *po, struct file *file)
 {
 	struct ppc_sb *sbi = po->sbi;
@@ -302,7 +302,7 @@ static int ppc_file_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* No lease: a change below would not break it. */
+/* No leases: a change below would not break them. */
 #define PPC_FILE_OPS				\
 	.open		= ppc_file_open,	\
 	.release	= ppc_file_release,	\
@@ -334,7 +334,7 @@ static const struct file_operations ppc_careful_file_ops = {
 	PPC_CAREFUL_OPS
 };
 
-/* For lower files that can wait for a page on behalf of io_uring. */
+/* For lower files that can wait for a page on io_uring's behalf. */
 static const struct file_operations ppc_rasync_file_ops = {
 	PPC_FILE_OPS,
 	PPC_READ_OPS,
@@ -347,12 +347,12 @@ static const struct file_operations ppc_careful_rasync_file_ops = {
 	PPC_FOP_RASYNC
 };
 
-/* For lower files that are not read as regular files are, which the VFS sees. */
+/* For lower files without regular reads; the VFS recognises them by these operations. */
 static const struct file_operations ppc_unread_file_ops = {
 	PPC_FILE_OPS
 };
 
-/* By what reads of an open file must look after, so that none of it is asked at each read. */
+/* Chooses operations by the checks that reads need, so that no read repeats the choice. */
 static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po)
 {
 	bool rasync = ppc_fop_rasync(po->lower);

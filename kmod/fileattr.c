@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Inode flags (lsattr, project id), and the few ioctls that only ask.  Each
- * other ioctl is ENOTTY: what it means is between the caller and the lower
- * file system, and it may write.
+ * Inode flags (lsattr, project id), and the few read-only ioctls.  All other
+ * ioctls are ENOTTY: the lower file system defines them, and they may write.
  */
 #include <linux/fs.h>
 
@@ -19,12 +18,12 @@ int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
  * @cmd: as given
  * @arg: as given
  *
- * Return: what the lower file system says, or -ENOTTY
+ * Return: the lower file system's result, or -ENOTTY
  */
 long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
-	case FS_IOC_GETFLAGS:	/* these two: before 5.13, or no ->fileattr_get() below */
+	case FS_IOC_GETFLAGS:	/* both: before 5.13, or without ->fileattr_get() below */
 	case FS_IOC_FSGETXATTR:
 	case FS_IOC_GETVERSION:
 	case FS_IOC_GETFSLABEL:
@@ -33,7 +32,7 @@ long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg)
 		if (lower->f_op->unlocked_ioctl)
 			return lower->f_op->unlocked_ioctl(lower, cmd, arg);
 		break;
-	case FS_IOC_SETFLAGS:	/* from 5.13 on the VFS says so */
+	case FS_IOC_SETFLAGS:	/* from 5.13 on the VFS refuses it */
 	case FS_IOC_FSSETXATTR:
 		return -EROFS;
 	}

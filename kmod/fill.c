@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Filling a mapping with folios as large as the lower file system takes them,
- * aligned: fewer to fault in, to keep on lists, and to evict.  The kernel's
+ * Fills a mapping with the largest aligned folios that the lower file system
+ * takes: fewer to fault in, to keep on lists, and to evict.  The kernel's
  * page_cache_ra_order() is not exported and begins with small folios; the
- * read-ahead that is exported reads single pages.  The rules here are those of
- * read-ahead: the invalidate lock keeps truncation away, an allocation that fails
- * ends it, and the file system is given locked folios in the order of the file.
+ * exported read-ahead reads single pages.  The rules are those of read-ahead:
+ * the invalidate lock keeps truncation away, a failed allocation ends it, and
+ * the file system gets locked folios in file order.
  */
 #include <linux/blkdev.h>
 #include <linux/log2.h>
@@ -16,7 +16,7 @@
 
 #if PPC_FILLS_FOLIOS
 
-/* The largest order that begins at @index, aligned, and ends before @end. */
+/* The largest order of an aligned folio that begins at @index and ends before @end. */
 static unsigned int ppc_order_at(struct address_space *mapping, pgoff_t index, pgoff_t end)
 {
 	unsigned int order = min_t(unsigned int, ppc_max_order(mapping), ilog2(end - index));
@@ -26,7 +26,7 @@ static unsigned int ppc_order_at(struct address_space *mapping, pgoff_t index, p
 	return max(ppc_usable_order(order), ppc_min_order(mapping));
 }
 
-/* Without @compact a large folio is taken where there is one, and none is made. */
+/* Without @compact a large folio is taken if there is a free one; memory is not compacted. */
 static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigned int order,
 			 bool compact)
 {
@@ -50,8 +50,8 @@ static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigne
 }
 
 /*
- * Adds folios from @index on, until something is there already or memory is
- * short; smaller ones when there are no large ones.  Returns where it stopped.
+ * Adds folios from @index on, until one is present already or memory is short;
+ * smaller ones when large ones run out.  Returns where it stopped.
  */
 static pgoff_t ppc_add_folios(struct readahead_control *ractl, pgoff_t index, pgoff_t end,
 			      bool compact, int *err)
@@ -83,7 +83,7 @@ static void ppc_submit_folios(struct readahead_control *ractl)
 	if (ops->readahead)
 		ops->readahead(ractl);
 	while ((folio = readahead_folio(ractl))) {
-		/* what was not taken is read when it is asked for */
+		/* folios that the file system did not take are read on demand */
 		if (ops->readahead)
 			folio_unlock(folio);
 		else
@@ -92,7 +92,7 @@ static void ppc_submit_folios(struct readahead_control *ractl)
 }
 
 /**
- * ppc_fills_large - whether ppc_fill() is the way to load a mapping
+ * ppc_fills_large - whether ppc_fill() can load a mapping
  * @mapping: of the lower inode
  */
 bool ppc_fills_large(struct address_space *mapping)
@@ -105,10 +105,9 @@ bool ppc_fills_large(struct address_space *mapping)
  * @file: lower file; its read-ahead state is handed to the file system
  * @first: first page
  * @nr: number of pages, clamped to the file
- * @compact: make room for large folios, which an application that waits has no
- *	time for
+ * @compact: compact memory for large folios; not while an application waits
  *
- * Context: may sleep for memory and for requests; no lock of the mapping held.
+ * Context: may sleep for memory and requests; no lock of the mapping held.
  */
 void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
 {
@@ -131,12 +130,12 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
 		if (!n)
 			break;
 		end = at + n;
-		/* while a folio goes, its first pages may seem to be there still */
+		/* while a folio is removed, its first pages may still seem present */
 		at = round_down(at, align);
 		ractl._index = at;
 		at = ppc_add_folios(&ractl, at, end, compact, &err);
 		ppc_submit_folios(&ractl);
-		/* another task was faster, here or further on: look again, once */
+		/* another task added it first: look again, once */
 		if (err == -EEXIST) {
 			if (at == clash)
 				at += align;
@@ -156,10 +155,9 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
  * @mapping: of the lower inode
  * @index: of a page in it
  *
- * The lower file system reads a folio as a whole, so one bad sector takes all of
- * its pages with it.  Its own read-ahead may have made smaller ones: with this
- * one gone, the caller's next try gets the page it asks for.  So does the next
- * try of those who met it together, once one of them has dropped it.
+ * The lower file system reads a folio as a whole, so one bad sector fails all
+ * of its pages.  Smaller folios confine the error: after the drop, the next try
+ * of each waiting reader gets its own page.
  *
  * Context: may sleep; mmap_lock or the VMA lock may be held, no folio's.
  * Return: whether to try again, once
@@ -176,7 +174,7 @@ bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
 	if (ppc_no_folio(folio))
 		return true;
 	if (folio_order(folio) <= ppc_min_order(mapping)) {
-		/* a page that another one reads anew, or has read */
+		/* another task reads the page again, or has read it */
 		again = folio_test_locked(folio) || folio_test_uptodate(folio);
 	} else if (!folio_lock_killable(folio)) {
 		again = folio->mapping != mapping || folio_test_uptodate(folio);

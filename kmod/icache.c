@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The life of our inodes in memory: allocation, finding one by its id, eviction.
+ * Our inodes in memory: allocation, look-up by id, eviction.
  */
 #include <linux/slab.h>
 
@@ -11,10 +11,10 @@ static struct kmem_cache *ppc_inode_cache;
 /**
  * ppc_ilookup - the inode of a file id
  * @sbi: mount
- * @file_id: as events carry it
+ * @file_id: of an event
  *
  * Context: any that may take i_lock; the last iput() may sleep.
- * Return: a referenced inode, or NULL when it is gone or never was
+ * Return: a referenced inode, or NULL when there is none
  */
 struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id)
 {
@@ -50,7 +50,7 @@ void ppc_free_inode(struct inode *inode)
 	kmem_cache_free(ppc_inode_cache, PPC_I(inode));
 }
 
-/* lower stays readable until the RCU grace period: RCU walks may still look. */
+/* lower stays readable until the RCU grace period: RCU walks may still use it. */
 void ppc_evict_inode(struct inode *inode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -63,7 +63,7 @@ void ppc_evict_inode(struct inode *inode)
 		iput(pi->lower);
 }
 
-/* A deleted lower file must not wait for our inode cache to be shrunk. */
+/* A deleted lower file must not stay until our inode cache shrinks. */
 int ppc_drop_inode(struct inode *inode)
 {
 	struct inode *lower = PPC_I(inode)->lower;

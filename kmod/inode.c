@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Inodes: one of ours per lower inode, and the operations that only look at
+ * Inodes: one of ours per lower inode, and the operations that only read
  * metadata.  Permission is that of the lower inode for the calling user.
  */
 #include <linux/fs_stack.h>
@@ -14,8 +14,8 @@
 #define PPC_SET_ID	(S_ISUID | S_ISGID)
 
 /*
- * Counts the mounts whose BASE is id-mapped.  No task can walk the first one
- * before all CPUs have the new code: it is not mounted yet.
+ * Counts the mounts whose BASE is id-mapped.  The first of them is not mounted
+ * before all CPUs have the new code, so no task can walk it earlier.
  */
 DEFINE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 
@@ -37,7 +37,7 @@ static __always_inline bool ppc_is_current(const struct inode *inode)
 {
 	const struct inode *lower = PPC_I(inode)->lower;
 
-	/* by ppc_copy_owner() ours never has a bit that it may not have */
+	/* ppc_copy_owner() never gives our inode a forbidden bit */
 	return likely(likely(inode->i_mode == lower->i_mode) ||
 		      inode->i_mode == ppc_mode_below(inode)) &&
 	       likely(uid_eq(PPC_I(inode)->lower_uid, lower->i_uid)) &&
@@ -53,7 +53,7 @@ static void ppc_map_owner_below(struct inode *inode)
 	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
 }
 
-/* What is stored here is all that our i_mode can be: no set-id bit where nosuid is in force. */
+/* Filters the mode that our inode may have: no set-id bits under nosuid. */
 static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -61,7 +61,7 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 	inode->i_mode = ppc_may_have(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
-	/* no task ever sees the ids of an id-mapped BASE as they are below */
+	/* ids of an id-mapped BASE are mapped before a task sees them */
 	if (static_branch_unlikely(&ppc_idmapped_bases)) {
 		ppc_map_owner_below(inode);
 	} else {
@@ -71,9 +71,9 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 }
 
 /*
- * For a file, under our i_rwsem, which bprm_fill_uid() holds too.  A chown()
- * stores the owner first and clears set-id bits later, under i_rwsem; network
- * file systems store both under i_lock or in any order.
+ * Copies a file's owner under our i_rwsem, which bprm_fill_uid() holds too.  A
+ * chown() stores the owner first and clears set-id bits later, under i_rwsem;
+ * network file systems store both under i_lock or in any order.
  */
 static int ppc_copy_file_owner(struct inode *inode, bool wait)
 {
@@ -119,7 +119,7 @@ static noinline int ppc_refresh_owner(struct inode *inode, bool wait)
 	return err;
 }
 
-/* For a stat, which notices each call. */
+/* For stat(), of which each call counts. */
 static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 {
 	loff_t size = i_size_read(PPC_I(inode)->lower);
@@ -130,16 +130,16 @@ static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 }
 
 /**
- * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
+ * ppc_refresh - copy the fields that the VFS reads from our inode directly
  * @inode: ours
- * @wait: until a change of a set-id file that is under way has ended
+ * @wait: wait for a change of a set-id file that is under way
  *
- * The rest (times, owner of a stat) is asked from the lower inode each time.
- * There never is the old set-id bit with the new owner.
+ * The other fields (times, owner of a stat) are read from the lower inode each
+ * time.  The old set-id bit is never shown with the new owner.
  *
  * Context: may sleep; locks our i_rwsem, then the lower one, which without @wait
  * are only tried: callers of stat(2) may hold ours.
- * Return: 0, -EINTR by a fatal signal while waiting
+ * Return: 0, -EINTR on a fatal signal while waiting
  */
 int ppc_refresh(struct inode *inode, bool wait)
 {
@@ -147,10 +147,10 @@ int ppc_refresh(struct inode *inode, bool wait)
 }
 
 /*
- * Security modules read the label of our inode once.  The lower ctime shows that
- * there is a new one.  A setxattr() below stores the ctime first and the label
- * later, both under the lower i_rwsem.  A label that is read while that lock is
- * held may still be the old one, so it is read again at the next look.
+ * Security modules read the label of our inode once.  A new lower ctime shows a
+ * new label.  A setxattr() below stores the ctime first and the label later,
+ * both under the lower i_rwsem.  A label that is read while that lock is held
+ * may still be the old one, so it is read again at the next check.
  */
 static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
 {
@@ -165,7 +165,7 @@ static void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
 	ppc_label_is_of(PPC_I(inode), ctime);
 }
 
-/* Some security module of this boot reads labels. */
+/* Whether a security module of this boot reads labels. */
 static DEFINE_STATIC_KEY_FALSE_RO(ppc_labels);
 
 static noinline void ppc_compare_label(struct inode *inode)
@@ -183,12 +183,12 @@ static inline void ppc_check_label(struct inode *inode)
 }
 
 /*
- * Either BASE is id-mapped or the mount that the caller came by, never both; see
+ * Either BASE is id-mapped or the caller's mount, never both; see
  * ppc_sb_inherit().
  */
 static noinline int ppc_permission_mapped(struct ppc_idmap *idmap, struct inode *inode, int mask)
 {
-	/* before the caller is asked about by the label of ours */
+	/* before a security module judges the caller by our inode's label */
 	ppc_check_label(inode);
 	if (PPC_SB(inode->i_sb)->idmapped)
 		idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
@@ -198,8 +198,8 @@ static noinline int ppc_permission_mapped(struct ppc_idmap *idmap, struct inode 
 /*
  * execve() copies mode and owner of a set-id file long after its open, with our
  * i_rwsem held, and then asks once more whether it may be executed; "no" makes
- * the program run without set-id.  That is the answer where the copy is no
- * longer that of the lower file.
+ * the program run without set-id.  The answer is "no" if the copy differs from
+ * the lower file by then.
  */
 static noinline int ppc_permission_set_id(struct ppc_idmap *idmap, struct inode *inode, int mask)
 {
@@ -216,7 +216,7 @@ static noinline int ppc_permission_set_id(struct ppc_idmap *idmap, struct inode 
 	return err;
 }
 
-/* Calls nothing but as its last step: each step of a path walk would save registers for it. */
+/* Only tail calls: anything else would make each step of a path walk save registers. */
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
 	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode))
@@ -245,7 +245,7 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 
 	if (err)
 		return err;
-	/* a subvolume of btrfs is not BASE's: the same number there is another file */
+	/* in another btrfs subvolume the same number is another file */
 	if (likely(stat->dev == PPC_SB(inode->i_sb)->base_dev))
 		stat->dev = inode->i_sb->s_dev;
 	if (unlikely(PPC_IDMAP_GIVEN != PPC_NO_IDMAP))
@@ -269,7 +269,7 @@ static const char *ppc_get_link(struct dentry *dentry, struct inode *inode,
 	return vfs_get_link(PPC_D(dentry), done);
 }
 
-/* What a link says may be read where it is not followed. */
+/* The target of a link that is not followed may be shown. */
 static int ppc_readlink(struct dentry *dentry, char __user *buffer, int size)
 {
 	return vfs_readlink(PPC_D(dentry), buffer, size);
@@ -310,7 +310,7 @@ static const struct inode_operations ppc_symlink_iops = {
 	.listxattr	= ppc_listxattr,
 };
 
-/* ACLs change below without our notice. */
+/* ACLs change below without notice to us. */
 static void ppc_dont_cache_acl(struct inode *inode)
 {
 #ifdef CONFIG_FS_POSIX_ACL
@@ -344,8 +344,8 @@ static void ppc_annotate_locks(struct inode *inode)
 }
 
 /*
- * For files whose cache is not shared with the lower mapping (see
- * ppc_shares_mapping()): before 6.0 an open with O_DIRECT looks for this.
+ * For files that do not share the lower mapping (see ppc_shares_mapping()):
+ * before 6.0 an open with O_DIRECT requires these operations.
  */
 static const struct address_space_operations ppc_direct_aops = {
 	.direct_IO	= noop_direct_IO,
@@ -356,7 +356,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	struct ppc_inode *pi = PPC_I(inode);
 
 	ihold(lower);
-	/* A ppc below has no page cache of its own either. */
+	/* A ppc mount below has no page cache of its own either. */
 	pi->mapping = ppc_bottom(lower)->i_mapping;
 	if (pi->mapping->a_ops && pi->mapping->a_ops->direct_IO)
 		inode->i_data.a_ops = &ppc_direct_aops;
@@ -367,14 +367,15 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_generation = lower->i_generation;
 	inode->i_blkbits = lower->i_blkbits;
 	/*
-	 * Not S_VERITY: fs-verity and IMA would look for the Merkle tree of an inode
-	 * that has it, and ours has none; its ioctls and digest are asked for below.
+	 * Not S_VERITY: fs-verity and IMA would look for a Merkle tree in our
+	 * inode, which has none; ioctls and digests are passed to the lower
+	 * file.
 	 */
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
 	i_size_write(inode, i_size_read(lower));
 	ppc_copy_owner(inode, READ_ONCE(lower->i_mode));
-	/* a file's set-id bits with its owner, or not before the open */
+	/* set-id bits are copied together with the owner, or not before the open */
 	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode)) {
 		inode->i_mode &= ~PPC_SET_ID;
 		ppc_refresh_owner(inode, false);
@@ -399,7 +400,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 }
 
 /**
- * ppc_iget - our inode for a lower one, made if there is none
+ * ppc_iget - find or make our inode of a lower one
  * @sb: ours
  * @lower: the caller holds a reference
  *
@@ -432,7 +433,7 @@ struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
 	return inode;
 }
 
-/* At the load of the module: a security module that is there stays. */
+/* Asked once at module load: security modules are never unloaded. */
 void ppc_labels_init(void)
 {
 	if (security_ismaclabel(XATTR_SELINUX_SUFFIX) || security_ismaclabel(XATTR_SMACK_SUFFIX))

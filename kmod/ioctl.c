@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of ioctls of /dev/ppcN: each argument is copied in, checked fully,
- * handed to the file that does the work, and copied out.
+ * The table of ioctls of /dev/ppcN: copies each argument in, checks it fully,
+ * calls the file that does the work, and copies the result out.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -101,7 +101,7 @@ static int ppc_ioc_lookup(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	return ppc_id_of_name(sbi, arg);
 }
 
-/* The regular file of an id, referenced. */
+/* Finds the regular file of an id; referenced. */
 static struct inode *ppc_regular(struct ppc_sb *sbi, u64 file_id)
 {
 	struct inode *inode = ppc_ilookup(sbi, file_id);
@@ -292,7 +292,7 @@ static enum ppc_stat ppc_refusal(long err)
 	}
 }
 
-/* What is refused after the unmount is not counted: the counters went with the mount. */
+/* Refusals after the unmount are not counted: the counters are gone. */
 static long ppc_count_refusal(struct ppc_devfile *df, long err)
 {
 	struct ppc_dev *dev = df->dev;

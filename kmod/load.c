@@ -2,11 +2,11 @@
 /*
  * LOAD: reads absent pages of a range into the page cache, in the caller.
  *
- * Works in steps of 2 MiB, by large folios where the lower file system has them
- * (fill.c), else through its own WILLNEED on a private file whose read-ahead
- * limit is one step: requests are as large as the device takes them, and every
- * lower file system keeps its locking.  With WAIT one step is in flight while
- * the one before it is waited for.
+ * Works in steps of 2 MiB: by large folios where the lower file system takes
+ * them (fill.c), else through its WILLNEED on a private file whose read-ahead
+ * limit is one step.  So requests are as large as the device takes, and each
+ * lower file system does its own locking.  With WAIT, one step is in flight
+ * while the caller waits for the step before it.
  *
  * Paper: 3.2, the loader.
  */
@@ -20,7 +20,7 @@
 #include "ppc.h"
 #include "trace.h"
 
-/* What one step asked for: absent extents, up to this many apart. */
+/* Absent extents that one step may ask for. */
 #define PPC_STEP_EXTENTS	16
 
 struct ppc_step_io {
@@ -34,13 +34,13 @@ struct ppc_step_io {
 struct ppc_loader {
 	struct ppc_sb *sbi;
 	struct ppc_load *req;
-	struct file *file;		/* private */
+	struct file *file;		/* opened by ppc_open_private() */
 	struct address_space *mapping;
 	struct mem_cgroup *memcg;	/* NULL: the caller's */
 	const atomic64_t *cancel;	/* newest generation of the slot; NULL: none */
 };
 
-/* Why to stop before the next step; PPC_STOP_DONE: go on. */
+/* Reason to stop before the next step; PPC_STOP_DONE: none. */
 static u32 ppc_load_stop(const struct ppc_loader *l)
 {
 	const struct ppc_load *req = l->req;
@@ -54,7 +54,7 @@ static u32 ppc_load_stop(const struct ppc_loader *l)
 	return PPC_STOP_DONE;
 }
 
-/* Finds the absent extents of [first, last]; returns the first page it did not look at. */
+/* Finds the absent extents of [first, last]; returns the first page not looked at. */
 static pgoff_t ppc_step_scan(struct ppc_loader *l, pgoff_t first, pgoff_t last,
 			     struct ppc_step_io *io)
 {
@@ -81,7 +81,7 @@ static pgoff_t ppc_step_scan(struct ppc_loader *l, pgoff_t first, pgoff_t last,
 	return end;
 }
 
-/* False: not one page could be added; memory is short. */
+/* False: no page could be added; memory is short. */
 static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
 {
 	struct mem_cgroup *old = NULL;
@@ -115,7 +115,7 @@ static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
 	return false;
 }
 
-/* Nothing was added: no memory, or the file has become shorter. */
+/* No page was added: memory is short, or the file has become shorter. */
 static u32 ppc_load_why_none(const struct ppc_loader *l, const struct ppc_step_io *io)
 {
 	u64 offset = (u64)io->extent[0].first << PAGE_SHIFT;
@@ -123,7 +123,7 @@ static u32 ppc_load_why_none(const struct ppc_loader *l, const struct ppc_step_i
 	return offset < i_size_read(l->mapping->host) ? PPC_STOP_NOMEM : PPC_STOP_EOF;
 }
 
-/* Bytes of the page at @index up to @end that are uptodate once their reads are done. */
+/* Counts bytes of the page at @index up to @end that are uptodate after their reads. */
 static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsigned long *nr)
 {
 	struct folio *folio = filemap_get_folio(l->mapping, index);
@@ -145,7 +145,7 @@ static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsi
 	}
 	failed = !err && !folio_test_uptodate(folio);
 	folio_put(folio);
-	/* nor is it to fail for those who read the lower file by another path */
+	/* nor may other readers of the lower file fail on it */
 	if (failed)
 		ppc_drop_failed(l->mapping, index);
 	return err;
@@ -171,7 +171,7 @@ static int ppc_step_wait(struct ppc_loader *l, const struct ppc_step_io *io)
 	return 0;
 }
 
-/* [first, last] in pages; sets stop and, in pages considered, *done. */
+/* Pages [first, last]; sets stop, and *done to the number of pages considered. */
 static void ppc_load_steps(struct ppc_loader *l, pgoff_t first, pgoff_t last, pgoff_t *done)
 {
 	bool wait = l->req->flags & PPC_LOAD_WAIT;
@@ -205,7 +205,7 @@ static void ppc_load_steps(struct ppc_loader *l, pgoff_t first, pgoff_t last, pg
 	*done = at;
 }
 
-/* A stop by unmount is not counted: the counters go with the mount. */
+/* A stop by unmount is not counted: the counters are gone. */
 static void ppc_load_count_stop(struct ppc_sb *sbi, u32 stop)
 {
 	switch (stop) {
@@ -229,8 +229,8 @@ static void ppc_load_count_stop(struct ppc_sb *sbi, u32 stop)
  * @sbi: mount
  * @inode: ours, regular, referenced
  * @req: arguments were checked; the numbers are set here
- * @memcg: charged for the pages, NULL: the caller's
- * @cancel: newest generation of the request's slot, NULL: it has none
+ * @memcg: cgroup to charge, NULL: the caller's
+ * @cancel: newest generation of the request's slot, NULL: none
  *
  * Context: ioctl; CPU, memory policy and I/O context are the caller's.
  * Return: 0 with true numbers, also when stopped early; -errno when nothing

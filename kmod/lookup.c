@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Names: each of our dentries holds the lower dentry of the same name, and is
- * valid as long as that one has not moved, vanished or changed its inode.
+ * valid until the lower dentry moves, vanishes or changes its inode.
  *
- * The lower dentry's d_seq changes with each of these, so d_time keeps the
- * d_seq for which the pair was last found right and one comparison decides in
- * nearly every case, in RCU walks too.
+ * Each of these changes the lower dentry's d_seq.  d_time keeps the d_seq at
+ * which the pair was last found valid, so one comparison decides nearly always,
+ * in RCU walks too.
  */
 #include <linux/namei.h>
 #include <linux/seqlock.h>
 
 #include "ppc.h"
 
-/* d_seq has 32 bits, and is even when at rest. */
+/* d_seq has 32 bits and is even at rest. */
 #define PPC_SEQ_UNKNOWN		ULONG_MAX
 
 static unsigned long ppc_lower_seq(const struct dentry *lower)
@@ -20,7 +20,7 @@ static unsigned long ppc_lower_seq(const struct dentry *lower)
 	return raw_read_seqcount(&lower->d_seq);
 }
 
-/* Names that differ in case may be one below. */
+/* On a case-insensitive lower file system, names that differ in case are one file. */
 static bool ppc_same_name(const struct dentry *lower, const struct qstr *name)
 {
 	const struct dentry *dir = lower->d_parent;
@@ -30,7 +30,7 @@ static bool ppc_same_name(const struct dentry *lower, const struct qstr *name)
 	return lower->d_name.len == name->len && !memcmp(lower->d_name.name, name->name, name->len);
 }
 
-/* The caller holds both d_locks, so names and parents stay. */
+/* The caller holds both d_locks, so names and parents are stable. */
 static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower)
 {
 	const struct inode *inode = d_inode_rcu(dentry);
@@ -72,7 +72,7 @@ static noinline int ppc_revalidate(struct dentry *dentry, const struct qstr *nam
 	return 1;
 }
 
-/* Calls nothing but as its last step: each step of a path walk would save registers for it. */
+/* Only tail calls: anything else would make each step of a path walk save registers. */
 static int ppc_d_revalidate(PPC_D_REVALIDATE_ARGS)
 {
 	struct dentry *lower = PPC_D(dentry);
@@ -92,8 +92,8 @@ static void ppc_d_release(struct dentry *dentry)
 
 /*
  * Probes on a file and integrity checks of its content need the inode that has
- * the data.  Before 6.7 a lower file carries the user's path besides, and
- * by file_dentry() NFS and its relatives ask here for their own dentry.
+ * the data.  Before 6.7 a lower file also carries the user's path; NFS and its
+ * relatives get their own dentry from here through file_dentry().
  */
 static struct dentry *ppc_d_real(struct dentry *dentry, PPC_D_REAL_WANT want)
 {
@@ -109,10 +109,10 @@ const struct dentry_operations ppc_dentry_ops = {
 };
 
 /*
- * Where the kernel asks by the lower mount whether the caller may search, that
- * may be wrong for who came by an id-mapped mount of ours.  The VFS has asked
- * with the right mapping, and no server decides where mapping is allowed, so the
- * answer can only be about the mapping.
+ * The kernel checks search permission by the lower mount, which may be wrong
+ * for a caller that came through an id-mapped mount of ours.  The VFS has
+ * checked with the right mapping, and no server decides where id-mapped mounts
+ * are allowed, so a refusal here can only come from the mapping.
  */
 static struct dentry *ppc_lookup_lower(struct ppc_sb *sbi, struct qstr *name, struct dentry *dir)
 {
@@ -136,7 +136,7 @@ static struct dentry *ppc_lookup_lower(struct ppc_sb *sbi, struct qstr *name, st
  *
  * Context: may sleep; i_rwsem of @dir held at least shared, so
  * dentry->d_parent is stable.
- * Return: what d_splice_alias() says
+ * Return: the result of d_splice_alias()
  */
 struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
 {
@@ -158,7 +158,7 @@ struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int
 			return ERR_CAST(inode);
 	}
 	moved = d_splice_alias(inode, dentry);
-	/* A directory that was known elsewhere was found right there, not here. */
+	/* A directory that moved here from another name was validated there, not here. */
 	if (!IS_ERR_OR_NULL(moved))
 		WRITE_ONCE(moved->d_time, PPC_SEQ_UNKNOWN);
 	return moved;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Registration of the file system type and its device class, nothing else.
+ * Registers the file system type and its device class.
  */
 #include <linux/module.h>
 
@@ -62,6 +62,6 @@ module_exit(ppc_exit);
 MODULE_AUTHOR("The PPC authors");
 MODULE_DESCRIPTION("PPC: programmable page cache, routing file system");
 MODULE_LICENSE("GPL");
-/* DKMS goes by it, and with it modpost writes srcversion where the kernel does not ask for that. */
+/* DKMS reads it, and makes modpost write srcversion on all kernels. */
 MODULE_VERSION(PPC_MODULE_VERSION);
 MODULE_ALIAS_FS("ppc");

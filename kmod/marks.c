@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A listener that answers for the lower file system by permission events (a
- * virus scanner, a manager of hierarchical storage) is asked here as well: our
- * own opening of the lower file is silent, so these are asked in its place, by
- * the lower path.  Which of them want to be asked about reads is decided at the
- * open, as newer kernels do.  Marks of a mount are about that mount alone and
- * do not reach here; lists of directories, which are read with our i_rwsem
- * held, are asked about when the directory is opened.
+ * Permission events of the lower files (a virus scanner, hierarchical storage).
+ * The module opens lower files silently, so this file asks the listeners
+ * instead, by the lower path.  Whether a listener wants to be asked about reads
+ * is decided at the open, as newer kernels do.  Mount marks are about their own
+ * mount and do not reach here.  Reads of directories hold our i_rwsem, so
+ * listeners are asked at the open of a directory.
  *
- * Context: these wait for user space; no lock is held.
+ * Context: these functions wait for user space; no lock is held.
  */
 #include "ppc.h"
 
@@ -37,7 +36,7 @@ static int ppc_ask_event(const struct path *path, u32 event)
 	return fsnotify_parent(path->dentry, event, path, FSNOTIFY_EVENT_PATH);
 }
 
-/* With ppc on ppc, one level down; false: there was none. */
+/* Steps to the next ppc mount below; false: there is none. */
 static bool ppc_path_down(struct path *path)
 {
 	if (path->dentry->d_sb->s_type != &ppc_fs_type)
@@ -52,7 +51,7 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 	bool is_dir = d_is_dir(real->dentry);
 	int err = 0;
 
-	/* from 6.14 on the opening of the lower directory asks by itself */
+	/* from 6.14 on the opening of the lower directory asks itself */
 	if (is_dir && !PPC_OPEN_QUIET)
 		return 0;
 	if (file->f_flags & __FMODE_EXEC)
@@ -66,14 +65,14 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 
 /**
  * ppc_ask_open - ask whether a file or directory may be opened
- * @file: ours; one that fanotify itself opens for a listener asks none
- * @lower: of it
- * @marks: out: what reads are to be asked of, for ppc_ask_read()
+ * @file: ours; a file that fanotify opens for a listener asks none
+ * @lower: dentry of the lower file
+ * @marks: out: events that reads must ask about, for ppc_ask_read()
  *
- * A file whose content is filled in when it is asked for is filled as a whole:
- * a mapping could not ask later, with mmap_lock held.
+ * A file that a listener fills on demand is filled as a whole: a mapping could
+ * not ask later, with mmap_lock held.
  *
- * Return: 0, or the answer of who was asked, an -errno
+ * Return: 0, or the listener's answer, an -errno
  */
 int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
 {
@@ -103,7 +102,7 @@ int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
  * ppc_ask_read - ask whether a range may be read
  * @sbi: mount
  * @lower: dentry of the file
- * @marks: of ppc_ask_open(), not 0
+ * @marks: from ppc_ask_open(), not 0
  * @pos: in bytes
  * @count: in bytes
  *

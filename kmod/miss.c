@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is a miss: which pages of an access are absent from the lower page
- * cache, what is said about it, and the demand window that is loaded at once
- * while a policy manages read-ahead.
+ * Miss detection: finds the pages of an access that are absent from the lower
+ * page cache, reports them, and loads the demand window at once while a policy
+ * manages read-ahead.
  *
  * Paper: 3.1 (miss detection).
- * Differs from the paper: hits are told as well when asked for (beacons,
+ * Differs from the paper: hits are reported as well on request (beacons,
  * trace), because with prefetch ahead of the application there are no misses.
  *
  * Context: the application's read or fault.  Faults come with mmap_lock or the
- * VMA lock held: nothing here waits for user space or copies to it, and who
- * waits for the device drops it first.
+ * VMA lock held: nothing here waits for user space or copies to it, and a wait
+ * for the device drops the lock first.
  */
 #include <linux/pagemap.h>
 #include <linux/vmstat.h>
@@ -19,10 +19,10 @@
 #include "ppc.h"
 #include "trace.h"
 
-/* One read() submits at most this much of demand windows before it reads. */
+/* Most pages of demand windows that one read() submits before it reads. */
 #define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
 
-/* One read() reports so many absent extents one by one, the rest as one. */
+/* Most absent extents that one read() reports one by one; the rest are one event. */
 #define PPC_READ_EXTENTS	64
 
 static pgoff_t ppc_pages(const struct address_space *mapping)
@@ -51,10 +51,10 @@ static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsi
 }
 
 /*
- * Small windows and native read-around make dozens of misses of each MiB that
- * is read through a mapping, and for each the reader would be woken and find
- * one event.  The first miss of a stretch of an open file wakes it; what follows
- * in there can wait for the next one, or a moment.
+ * Small windows and native read-around cause dozens of misses per MiB of a
+ * mapping; waking the consumer for each would be costly.  The first miss in a
+ * stretch of an open file wakes it; later ones there wait for the next
+ * wake-up, or a moment.
  */
 static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 {
@@ -69,10 +69,11 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
  * @po: open file
  * @pos: of the read, in bytes
  *
- * FUSE and network file systems may read past the page cache, as the server of
- * a file says, without a sign.  What a read leaves absent that was absent shows
- * it: until one has left its page there, no window is loaded, and after some that
- * have not nothing is told of this open file, until one does.
+ * FUSE and network file systems may bypass the page cache, by the server's
+ * choice and without a sign.  A read that leaves an absent page absent shows
+ * it.  No window is loaded until a read has left its page in the cache, and
+ * after some that have not, nothing is reported for this open file until one
+ * does.
  */
 bool ppc_begins_unsure(struct ppc_open *po, loff_t pos)
 {
@@ -80,7 +81,7 @@ bool ppc_begins_unsure(struct ppc_open *po, loff_t pos)
 	       !ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT);
 }
 
-/* After a read of at least one byte from @pos on, of which ppc_begins_unsure() was true. */
+/* After a read of at least one byte at @pos for which ppc_begins_unsure() was true. */
 void ppc_learn_cached(struct ppc_open *po, loff_t pos)
 {
 	u8 unsure = READ_ONCE(po->history.unsure);
@@ -103,8 +104,8 @@ static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags
 }
 
 /*
- * Starts reading the aligned windows around [index, index + nr).  Returns when
- * the requests are submitted; the lower read or fault waits for its page.
+ * Starts reading the aligned windows around [index, index + nr) and returns
+ * when the requests are submitted; the lower read or fault waits for its page.
  */
 static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t index,
 			    unsigned long nr)
@@ -129,7 +130,7 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
 	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
 }
 
-/* Without told->lock it may miss the newest one. */
+/* Without told->lock it may not see the newest one. */
 static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
 {
 	unsigned int i, n = READ_ONCE(told->beacons);
@@ -142,8 +143,8 @@ static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
 }
 
 /*
- * Whether this thread group has just been told of in that beacon stride of
- * this open file; remembers it.
+ * Whether a PROGRESS event in this beacon stride of this open file was sent for
+ * this thread group lately; remembers it.
  */
 static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
@@ -153,7 +154,7 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 
 	if (likely(READ_ONCE(told->beacon_last) == key))
 		return true;
-	/* threads that read one descriptor in several strides: nothing is written */
+	/* nothing is written when threads read one descriptor in several strides */
 	if (ppc_beacon_listed(told, key))
 		return true;
 	spin_lock(&told->lock);
@@ -169,7 +170,7 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 }
 
 /**
- * ppc_read_notice - tell of a read that is about to happen
+ * ppc_read_notice - report a read that is about to happen
  * @po: open file
  * @pos: in bytes
  * @count: in bytes
@@ -199,7 +200,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		unsure = READ_ONCE(po->history.unsure);
 		if (unlikely(unsure == PPC_UNCACHED))
 			return;
-		/* a read of GiBs with holes everywhere must come to its end */
+		/* bounds a read of GiBs with many holes */
 		if (unlikely(++extents == PPC_READ_EXTENTS))
 			nr = last - at + 1;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
@@ -215,7 +216,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 	if (mode & PPC_MODE_BEACON) {
 		u64 beacon = last >> READ_ONCE(po->sbi->beacon_shift);
 
-		/* A miss has told the position already. */
+		/* A miss has reported the position already. */
 		if (!ppc_beacon_known(po, beacon) && !extents)
 			ppc_emit_progress(po, 0, first, last - first + 1);
 	}
@@ -226,8 +227,8 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
 	u8 flags = 0;
 
 	/*
-	 * A kernel copy on behalf of the user (write() from the mapping) is
-	 * interruptible; populate and GUP are not, and are no consumption.
+	 * A kernel copy for the user (write() from the mapping) is
+	 * interruptible; populate and GUP are not, and do not consume the page.
 	 */
 	if (!(vmf->flags & (FAULT_FLAG_USER | FAULT_FLAG_INTERRUPTIBLE)))
 		flags |= PPC_EVF_NOT_USER;
@@ -237,9 +238,9 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
 }
 
 /*
- * While tracing: whether the first try of this thread's present fault was a hit.
- * A thread is in one fault only; those that share a place may take a hit from
- * each other, when they fault at the same time.
+ * For tracing: whether the first try of this thread's current fault was a hit.
+ * A thread is in one fault at a time; threads that share a slot may take each
+ * other's hit when they fault at the same time.
  */
 static u64 *ppc_fault_slot(const struct ppc_open *po)
 {
@@ -262,9 +263,9 @@ static void ppc_remember_fault(struct ppc_open *po, const struct vm_fault *vmf, 
 }
 
 /*
- * The end of what is mapped together with a beacon page.  Remembered, because
- * faults near it come in dozens; should its folio be another one by now, it was
- * evicted and the miss has told the position.
+ * The end of the pages that are mapped together with a beacon page, cached
+ * because faults near it come in dozens.  If the folio has been replaced, it
+ * was evicted, and the miss has reported the position.
  */
 pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
 {
@@ -288,16 +289,16 @@ static bool ppc_fault_at_beacon(struct ppc_open *po, const struct vm_fault *vmf)
 
 	if (index == beacon)
 		return true;
-	/* no more than a page table is mapped at once */
+	/* at most a page table is mapped at once */
 	if (!PPC_MAPS_FOLIOS || index - beacon >= PTRS_PER_PTE)
 		return false;
 	return index < ppc_beacon_end(po, vmf, beacon);
 }
 
 /*
- * As filemap_fault() does, without the lock where the fault can be tried again:
- * all threads of the process may want it meanwhile.  And until the page is
- * there, since at the second try the task that waits for it keeps the lock.
+ * Waits for the page as filemap_fault() does: without the lock where the fault
+ * can be retried, since other threads may need the lock; and until the page is
+ * present, since the second try would wait with the lock held.
  */
 static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 {
@@ -310,7 +311,7 @@ static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 		ppc_load_window(po, po->lower, index, 1);
 		return 0;
 	}
-	/* the VMA, and with it this reference, may go as soon as the lock is dropped */
+	/* once the lock is dropped the VMA, and its reference, may go */
 	ppc_open_get(po);
 	release_fault_lock(vmf);
 	count_vm_event(PGMAJFAULT);
@@ -325,15 +326,15 @@ static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 }
 
 /**
- * ppc_fault_notice - tell of a fault that is about to be handled
+ * ppc_fault_notice - report a fault that is about to be handled
  * @po: open file of the VMA
  * @vmf: the fault
  * @mode: PPC_MODE_*, as read once by the caller, not 0
- * @hit: out: whether the page was present, also when it was tried for the first time
+ * @hit: out: whether the page was present at the first try
  *
  * Context: mmap_lock or the VMA lock held.
- * Return: 0, or what the fault is to be ended with; the lock is dropped then,
- * and @po and the VMA may be gone
+ * Return: 0, or the result to end the fault with; then the lock is dropped, and
+ * @po and the VMA may be gone
  */
 vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit)
@@ -341,7 +342,7 @@ vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned 
 	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
 	pgoff_t index = vmf->pgoff;
 
-	/* A second try, after the first one waited for the page. */
+	/* A second try: the first one waited for the page. */
 	if (vmf->flags & FAULT_FLAG_TRIED) {
 		*hit = READ_ONCE(*ppc_fault_slot(po)) == ppc_fault_key(vmf);
 		return 0;
@@ -366,11 +367,11 @@ vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned 
 }
 
 /**
- * ppc_fault_access - while tracing: note what a fault has mapped
+ * ppc_fault_access - for tracing: record the pages that a fault has mapped
  * @po: open file of the VMA
  * @vmf: the fault
  * @ret: what the lower handler returned, not VM_FAULT_RETRY
- * @hit: what ppc_fault_notice() returned
+ * @hit: from ppc_fault_notice()
  *
  * Context: mmap_lock or the VMA lock held, vmf->page locked if @ret says so.
  */

@@ -31,13 +31,13 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 	if (unlikely((ret & (VM_FAULT_SIGBUS | VM_FAULT_RETRY)) == VM_FAULT_SIGBUS) &&
 	    ppc_drop_failed(vmf->vma->vm_file->f_mapping, vmf->pgoff))
 		ret = po->map.lower->fault(vmf);
-	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
+	/* after VM_FAULT_RETRY the locks are gone, and vma and po may be */
 	if (unlikely(mode & PPC_MODE_TRACE) && !(ret & VM_FAULT_RETRY))
 		ppc_fault_access(po, vmf, ret, hit);
 	return ret;
 }
 
-/* Whether [start, end] lies in one stride, behind all that is mapped with its beacon. */
+/* Whether [start, end] lies in one stride, behind the pages mapped with its beacon. */
 static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t end, u32 shift)
 {
 	if (PPC_MAPS_FOLIOS)
@@ -47,10 +47,10 @@ static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t
 }
 
 /*
- * Fault-around maps what is present without asking .fault.  While positions
- * are wanted, this takes its place and leaves out the first page of each beacon
- * stride, and what is mapped together with it (or every page, when tracing), so
- * that their first touch comes to ppc_fault().
+ * Fault-around maps present pages without calling .fault.  While positions are
+ * wanted, this function replaces it and leaves out the first page of each
+ * beacon stride with the pages mapped together with it (every page, when
+ * tracing), so that their first touch calls ppc_fault().
  */
 static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
 {
@@ -69,7 +69,7 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 			return PPC_MAPPED_NONE;
 		from = max(start, beacon + 1);
 		end = min(end, beacon + stride - 1);
-		/* no more than a page table is mapped at once */
+		/* at most a page table is mapped at once */
 		if (PPC_MAPS_FOLIOS && vmf->pgoff - beacon < PTRS_PER_PTE) {
 			from = max(from, ppc_beacon_end(po, vmf, beacon));
 			if (vmf->pgoff < from)
@@ -108,11 +108,11 @@ static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_st
 }
 
 /**
- * ppc_choose_map_pages - ours while positions are wanted, else the lower one
+ * ppc_choose_map_pages - use our .map_pages while positions are wanted
  * @po: open file
  *
- * Faults read the pointer without a lock; both are good at any time, and never
- * NULL where the lower one is not.
+ * Faults read the pointer without a lock; both functions are valid at any time,
+ * and the pointer is NULL only if the lower one is.
  *
  * Context: ppc_open_list.lock held.
  */
@@ -138,10 +138,11 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 }
 
 /*
- * Copies the lower operations once per open file.  False: this VMA got other
- * operations than the first one (the file changed to DAX, say) or ones that
- * cannot be wrapped; it then stays native.  A ppc mount below has wrapped them
- * already: its handlers expect its own copy in the VMA, and see the faults.
+ * Copies the lower operations once per open file.  False: this VMA has other
+ * operations than the first one (the file changed to DAX, say) or operations
+ * that cannot be wrapped; it then stays native.  A ppc mount below has wrapped
+ * them already: its handlers expect their own copy in the VMA, and see the
+ * faults.
  */
 static bool ppc_wrap_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
 {
@@ -175,8 +176,8 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 	if (err)
 		return err;
 	/*
-	 * A file that FUSE passes through is mapped from another one's page cache,
-	 * of which nothing here knows: such a VMA stays native.
+	 * A passthrough file of FUSE is mapped from the page cache of another
+	 * file, unknown here: such a VMA stays native.
 	 */
 	if (vma->vm_file->f_mapping == PPC_I(po->inode)->mapping &&
 	    ppc_wrap_vm_ops(po, vma->vm_ops)) {

@@ -13,7 +13,7 @@ static bool ppc_valid_file_req(const struct ppc_file *req)
 	return !req->flags && !memchr_inv(req->reserved, 0, sizeof(req->reserved));
 }
 
-/* Size, inode number, times: of the lower file. */
+/* Size, inode number and times of the lower file. */
 static int ppc_identify(struct ppc_sb *sbi, struct inode *inode, struct dentry *lower,
 			struct ppc_file *req)
 {
@@ -35,8 +35,8 @@ static int ppc_identify(struct ppc_sb *sbi, struct inode *inode, struct dentry *
 }
 
 /*
- * The lower name, because it is right even after a rename below that our
- * dentries have not noticed yet.  d_path() on the private clone starts at BASE.
+ * Copies the lower name, which is right even if our dentries have not noticed a
+ * rename below yet.  d_path() on the private clone starts at BASE.
  */
 static int ppc_copy_name(struct ppc_sb *sbi, struct dentry *lower, struct ppc_file *req)
 {
@@ -55,7 +55,7 @@ static int ppc_copy_name(struct ppc_sb *sbi, struct dentry *lower, struct ppc_fi
 		err = PTR_ERR(name);
 		goto out;
 	}
-	/* removed meanwhile: then "(deleted)" follows the name */
+	/* removed meanwhile: "(deleted)" follows the name */
 	if (d_unlinked(lower)) {
 		err = -ESTALE;
 		goto out;
@@ -107,7 +107,7 @@ out:
 	return err;
 }
 
-/* One component down; consumes @dir. */
+/* Walks one component down; consumes @dir. */
 static struct dentry *ppc_walk_one(struct dentry *dir, const char *name, unsigned int len)
 {
 	struct qstr q = QSTR_INIT(name, len);
@@ -189,7 +189,7 @@ int ppc_id_of_name(struct ppc_sb *sbi, struct ppc_file *req)
 	name = strndup_user(u64_to_user_ptr(req->name),
 			    min_t(u32, req->name_bytes, PPC_NAME_MAX_BYTES));
 	if (IS_ERR(name))
-		/* no end within the buffer */
+		/* no NUL within the buffer */
 		return PTR_ERR(name) == -EINVAL ? -ENAMETOOLONG : PTR_ERR(name);
 	err = ppc_lookup_name(sbi, name, req);
 	kfree(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Opening the lower file, and the life of struct ppc_open.
+ * Opens lower files, and owns the life of struct ppc_open.
  */
 #include <linux/fsnotify.h>
 #include <linux/module.h>
@@ -18,8 +18,8 @@ static const struct cred *ppc_lower_cred(const struct ppc_sb *sbi)
 }
 
 /*
- * Whether the file's own path is one of ours.  With an overlay on top of this
- * mount it is the overlay's, whose ->d_real() would be asked for our inode.
+ * Whether the file's own path is on our mount.  With an overlay on top it is
+ * the overlay's, and the overlay's ->d_real() would get our inode.
  */
 static bool ppc_own_path(const struct file *file)
 {
@@ -34,8 +34,8 @@ static int ppc_lower_flags(const struct file *file)
 }
 
 /*
- * No other task has the file yet.  O_NOATIME is not among the flags it is opened
- * with: FUSE would pass it to a server that may not ask for it.
+ * No other task has the file yet.  O_NOATIME is not passed to the open: FUSE
+ * would pass it to a server that may not ask for it.
  */
 static struct file *ppc_nonotify(struct file *lower)
 {
@@ -47,9 +47,8 @@ static struct file *ppc_nonotify(struct file *lower)
 }
 
 /*
- * Security modules keep with a file who opened it and by which rights; asked
- * again at a later use, they would look for the caller's over a disconnected
- * path.
+ * Security modules record the opener and its rights at the open.  If asked at a
+ * later use, they would judge the caller by a disconnected path.
  */
 static struct file *ppc_dentry_open(const struct path *path, int flags, const struct cred *cred)
 {
@@ -60,7 +59,7 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
 	return lower;
 }
 
-/* What NFS says of a stale name to the path walk, which we are not in. */
+/* NFS returns EOPENSTALE for the path walk to retry; there is no path walk here. */
 static struct file *ppc_no_openstale(struct file *lower)
 {
 	return lower == ERR_PTR(-EOPENSTALE) ? ERR_PTR(-ESTALE) : lower;
@@ -69,7 +68,7 @@ static struct file *ppc_no_openstale(struct file *lower)
 /**
  * ppc_lower_path - the lower path of an open file or directory
  * @file: ours
- * @real: out; good as long as @file is open and *@held is not put
+ * @real: out; valid while @file is open and *@held is not put
  * @held: out; a dentry to be put, or NULL
  *
  * Return: 0, or -ESTALE when no lower name is cached any more
@@ -88,13 +87,12 @@ int ppc_lower_path(const struct file *file, struct path *real, struct dentry **h
 }
 
 /*
- * The lower file shows the user's path (/proc/PID/maps, audit), and by that
- * path it holds our mount as long as a mapping of it lives.  Where the path is
- * not ours the lower path is shown and po->pin holds the mount instead.
+ * The lower file shows the user's path (/proc/PID/maps, audit), and through
+ * that path it holds our mount as long as a mapping of it lives.  If the path
+ * is not ours, the lower path is shown and po->pin holds the mount.
  *
- * Permission was checked by ->permission with the caller's credentials; the
- * open itself runs with the mounter's, because security modules would see a
- * disconnected path.
+ * ->permission has checked the caller's credentials; the open itself uses the
+ * mounter's, because security modules would see a disconnected path.
  */
 static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const struct path *real)
 {
@@ -104,7 +102,7 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 	fmode_t notify;
 
 	if (PPC_BACKING_FILES || ppc_own_path(file)) {
-		/* we are in ->open(): no other task has the file yet */
+		/* in ->open(): no other task has the file yet */
 		notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
 		old = override_creds(cred);
 		lower = backing_file_open(file, flags, real, cred);
@@ -121,7 +119,7 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 	return lower;
 }
 
-/* Asks who has a say in it, then opens. */
+/* Asks the listeners, then opens. */
 static int ppc_open_asked(struct ppc_open *po, struct file *file)
 {
 	struct path real;
@@ -164,8 +162,8 @@ struct file *ppc_open_lower_dir(struct file *file)
  * ppc_lower_alias - some lower dentry of one of our inodes
  * @inode: ours
  *
- * Return: a referenced dentry, one that still has its name if there is one; or
- * NULL when no name of it is cached
+ * Return: a referenced dentry, a hashed one if possible; NULL when no name is
+ * cached
  */
 struct dentry *ppc_lower_alias(struct inode *inode)
 {
@@ -186,12 +184,12 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @sbi: mount
  * @inode: ours, regular
  *
- * Its read-ahead state is its own, it holds no mount but the private clone, and
- * its open asks no listener: neither a listener that does not answer nor the
- * holder of a lease on the lower file keeps the loader or an unmount waiting.
+ * The file has its own read-ahead state and holds only the private clone mount.
+ * Its open asks no listener and breaks no lease, so neither can delay the
+ * loader or an unmount.
  *
  * Context: may sleep.
- * Return: a file, or ERR_PTR: -ESTALE when the file has no name any more,
+ * Return: a file, or ERR_PTR: -ESTALE when no name of the file is cached,
  * -EAGAIN when it has a lease that must be broken first
  */
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
@@ -210,7 +208,7 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	return ppc_no_openstale(lower);
 }
 
-/* OPEN or CLOSE, where the reader wants them. */
+/* Sends OPEN or CLOSE if the consumer wants them. */
 void ppc_open_event(struct ppc_open *po, u8 kind)
 {
 	struct ppc_sb *sbi = po->sbi;
@@ -226,7 +224,7 @@ void ppc_open_event(struct ppc_open *po, u8 kind)
 				  U32_MAX & PAGE_MASK);
 		po->open_told = ppc_upc_emit_cheap(sbi, &ev);
 	} else if (po->open_told) {
-		/* the reader keeps something for each file whose OPEN it was told */
+		/* a consumer that was told of OPEN keeps state until CLOSE */
 		ppc_upc_emit(sbi, &ev, true);
 	} else {
 		ppc_upc_emit_cheap(sbi, &ev);
@@ -234,7 +232,7 @@ void ppc_open_event(struct ppc_open *po, u8 kind)
 }
 
 /**
- * ppc_access_flush - queue the access of an open file that is pending
+ * ppc_access_flush - queue the pending access of an open file
  * @po: open file
  *
  * Context: any that may take a spinlock.
@@ -251,7 +249,7 @@ void ppc_access_flush(struct ppc_open *po)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/* Handles what is still pending of a file at its release: no other task has it. */
+/* Ends a pending access at release, when no other task has the file. */
 static void ppc_access_end(struct ppc_open *po)
 {
 	if (!list_empty_careful(&po->told.link)) {
@@ -319,7 +317,7 @@ void ppc_open_get(struct ppc_open *po)
 	refcount_inc(&po->ref);
 }
 
-/* False: the last reference has gone. */
+/* False: the last reference is gone. */
 bool ppc_open_try_get(struct ppc_open *po)
 {
 	return refcount_inc_not_zero(&po->ref);
@@ -327,9 +325,9 @@ bool ppc_open_try_get(struct ppc_open *po)
 
 /*
  * While a program runs from a file, the VFS denies writing to our inode only.
- * A user who may write below could put code into a set-id program between its
- * execve() and its end.  Where programs get rights by their files, the lower
- * file cannot be written either, until the last mapping has gone.
+ * A user with write access below could put code into a set-id program while it
+ * runs.  So where programs get rights from their files, the lower file is
+ * denied writing too, until the last mapping is gone.
  */
 static int ppc_deny_write(struct ppc_open *po, const struct file *file)
 {
@@ -363,9 +361,9 @@ static void ppc_open_list_del(struct ppc_open *po)
  * ppc_open_put - drop a reference of the upper file or of a VMA
  * @po: may be freed
  *
- * The lower file goes last: its path keeps po->inode and the super block.
+ * The lower file is put last: its path keeps po->inode and the super block.
  *
- * Context: may run under mmap_lock, so nothing here puts a path in place.
+ * Context: may run under mmap_lock, so paths are put by ppc_long_wq.
  */
 void ppc_open_put(struct ppc_open *po)
 {
@@ -388,16 +386,15 @@ void ppc_open_put(struct ppc_open *po)
 }
 
 /**
- * ppc_shares_mapping - whether open files have the lower mapping
- * @lower: of the lower files
+ * ppc_shares_mapping - whether our open files may use the lower mapping
+ * @lower: lower super block
  *
- * The cache is the lower one for every caller: cachestat, readahead(2),
- * sync_file_range.  But a file system that reads folios of a mapping itself
- * (erofs of an image) hands our file on with them, and only file systems of a block device
- * are known to look for nothing of their own in it; FUSE, NFS and their like take
- * its private data for theirs.  And by a mapping of tmpfs the kernel knows a file
- * of tmpfs, and looks for seals in front of our inode (F_GET_SEALS, mmap() and
- * udmabuf).
+ * With it, cachestat, readahead(2) and sync_file_range see the lower cache.
+ * But a file system that reads folios of a mapping itself (erofs from an image)
+ * passes our file to the lower file system.  Block-device file systems ignore
+ * its private data; FUSE, NFS and their like would take it for their own.  The
+ * kernel recognises tmpfs files by their mapping, and would look for seals in
+ * front of our inode (F_GET_SEALS, mmap(), udmabuf).
  */
 bool ppc_shares_mapping(const struct super_block *lower)
 {
@@ -407,7 +404,7 @@ bool ppc_shares_mapping(const struct super_block *lower)
 }
 
 /**
- * ppc_open_create - a new open file with its lower one, opened
+ * ppc_open_create - open a lower file and make its struct ppc_open
  * @inode: ours
  * @file: the user's
  *
@@ -434,7 +431,7 @@ struct ppc_open *ppc_open_create(struct inode *inode, struct file *file)
 	return po;
 }
 
-/* Undoes ppc_open_create(): no other task knows of it yet. */
+/* Undoes ppc_open_create(): no other task knows the open file yet. */
 void ppc_open_abort(struct ppc_open *po)
 {
 	ppc_allow_write(po);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mount options: one table, the fs_context operations, and how they are shown.
+ * Mount options: their table, the fs_context operations, and /proc/mounts.
  */
 #include <linux/fs_context.h>
 #include <linux/fs_parser.h>
@@ -31,7 +31,7 @@ static const struct fs_parameter_spec ppc_param_specs[] = {
 	fsparam_string("queue",	PPC_OPT_QUEUE),
 	fsparam_string("window", PPC_OPT_WINDOW),
 	fsparam_string("beacon", PPC_OPT_BEACON),
-	/* mount(8) keeps the word "suid" for itself */
+	/* mount(8) reserves the word "suid" */
 	fsparam_flag("allow_suid", PPC_OPT_ALLOW_SUID),
 	{}
 };
@@ -79,7 +79,7 @@ static int ppc_parse_param(struct fs_context *fc, struct fs_parameter *param)
 		return ppc_parse_size(fc, param, PPC_BEACON_BYTES_MIN, PPC_BEACON_BYTES_MAX,
 				      &opts->beacon_bytes);
 	case PPC_OPT_ALLOW_SUID:
-		/* inodes have been made by it */
+		/* existing inodes depend on it */
 		if (fc->purpose == FS_CONTEXT_FOR_RECONFIGURE && !opts->allow_suid)
 			return invalf(fc, "ppc: allow_suid cannot be changed by a remount");
 		opts->allow_suid = true;
@@ -95,7 +95,7 @@ static int ppc_get_tree(struct fs_context *fc)
 	return get_tree_nodev(fc, ppc_fill_super);
 }
 
-/* Options may change; being read-only may not. */
+/* Options may change; read-only may not. */
 static int ppc_reconfigure(struct fs_context *fc)
 {
 	struct ppc_sb *sbi = PPC_SB(fc->root->d_sb);
@@ -146,7 +146,7 @@ static int ppc_init_fs_context(struct fs_context *fc)
 
 /**
  * ppc_show_options - the mount options as /proc/mounts shows them
- * @m: where to
+ * @m: destination
  * @root: of the mount
  *
  * Return: 0

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the source files of the module offer each other, grouped by file.
+ * Private structures are in ppc_types.h.
  */
 #ifndef PPC_H
 #define PPC_H
@@ -21,9 +22,9 @@
 #define PPC_BEACON_BYTES_MAX	BIT(30)
 #define PPC_LEASE_MS_MIN	100
 #define PPC_LEASE_MS_MAX	600000
-#define PPC_STEP_BYTES		(2UL << 20)	/* of LOAD; see load.c */
+#define PPC_STEP_BYTES		(2UL << 20)	/* one step of LOAD; see load.c */
 #define PPC_STEP_PAGES		(PPC_STEP_BYTES >> PAGE_SHIFT)
-#define PPC_STRETCH_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* of misses; see miss.c */
+#define PPC_STRETCH_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* see ppc_enters_stretch() */
 
 struct fs_context;
 struct seq_file;
@@ -174,13 +175,13 @@ int ppc_dev_create(struct ppc_sb *sbi);
 void ppc_dev_shutdown(struct ppc_sb *sbi);
 void ppc_dev_put(struct ppc_sb *sbi);
 
-/* Running ioctls end soon: the mount goes. */
+/* Running ioctls must end soon: the mount goes away. */
 static inline bool ppc_dev_dying(const struct ppc_sb *sbi)
 {
 	return READ_ONCE(sbi->dying);
 }
 
-/* N of /dev/ppcN. */
+/* N in /dev/ppcN. */
 static inline int ppc_dev_minor(const struct ppc_sb *sbi)
 {
 	return sbi->minor;
@@ -199,8 +200,8 @@ int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req
 		   struct mem_cgroup *memcg, const atomic64_t *cancel);
 
 /*
- * Pins a folio that a walk under RCU came to, as the page cache itself does.
- * False: it is on its way out, the walk comes to this index again.
+ * Pins a folio found by a walk under RCU, as the page cache does.  False: the
+ * folio is being removed; look at this index again.
  */
 static inline bool ppc_folio_pin(struct xa_state *xas, struct folio *folio)
 {
@@ -223,7 +224,7 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 void ppc_sweep_start(struct ppc_sb *sbi);
 void ppc_sweep_first(struct ppc_sb *sbi);
 
-/* A name was found or a file closed: there may be something to let go of. */
+/* A name was found or a file closed: the sweep may have something to drop. */
 static inline void ppc_sweep_used(struct ppc_sb *sbi)
 {
 	if (!READ_ONCE(sbi->used))

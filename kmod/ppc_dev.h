@@ -29,14 +29,14 @@ struct ppc_devfile {
 	struct mutex lock;		/* attach, detach, lease expiry */
 	struct ppc_session *session;	/* set once under lock; freed at release */
 	bool attached;			/* under lock: the lease is watched */
-	bool expired;			/* written under lock; poll() reads it */
+	bool expired;			/* written under lock; poll() reads it without */
 	struct delayed_work lease_work;
 	atomic64_t cancel[PPC_CANCEL_SLOTS];	/* newest generation, only grows */
 	struct xarray charges;		/* handle -> css, referenced; see charge.c */
 };
 
 /*
- * The session, from without the lock: it is set once, complete, with release
+ * Returns the session without the lock: it is set once, complete, with release
  * semantics, and lives as long as the descriptor.
  */
 static inline struct ppc_session *ppc_devfile_session(struct ppc_devfile *df)

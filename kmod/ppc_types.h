@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The private structures of the module and how to get at them.  Lifetimes and
- * lock order are in README.md.
+ * The private structures of the module and accessors.  Lifetimes and lock order
+ * are in README.md.
  */
 #ifndef PPC_TYPES_H
 #define PPC_TYPES_H
@@ -23,7 +23,7 @@ struct ppc_dev;
 struct ppc_session;
 
 enum ppc_odirect {
-	PPC_ODIRECT_AUTO,	/* direct while no policy is attached, else from the cache */
+	PPC_ODIRECT_AUTO,	/* direct without a policy, else through the page cache */
 	PPC_ODIRECT_PASS,
 	PPC_ODIRECT_BUFFERED,
 	PPC_ODIRECT_DENY,
@@ -99,9 +99,9 @@ struct ppc_stats {
 #define PPC_OPEN_LISTS_BITS	4
 #define PPC_OPEN_LISTS		BIT(PPC_OPEN_LISTS_BITS)
 
-/* Open files of some inodes, so that opens of different files do not share a line. */
+/* Open files of some inodes; split so that opens of different files share no cache line. */
 struct ppc_open_list {
-	spinlock_t lock;		/* also flips of read-ahead and map_pages of its files */
+	spinlock_t lock;		/* protects read-ahead and map_pages of the files too */
 	struct list_head files;		/* struct ppc_open.ra.link */
 	u32 nr;
 } ____cacheline_aligned_in_smp;
@@ -110,19 +110,19 @@ struct ppc_open_list {
 struct ppc_sb {
 	struct super_block *sb;
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
-	struct vfsmount *fanotify_mnt;	/* writable if BASE is: for those asked in marks.c */
+	struct vfsmount *fanotify_mnt;	/* writable if BASE is: for the events of marks.c */
 	const struct cred *cred;	/* of the mounter */
-	struct file *silent;		/* see ppc_open_silent(); NULL where it takes none */
+	struct file *silent;		/* see ppc_open_silent(); NULL where unused */
 	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
-	bool caller_cred;		/* NFS and relatives: the caller's rights open */
+	bool caller_cred;		/* NFS and its relatives: opens use the caller's rights */
 	bool shares_mapping;		/* see ppc_shares_mapping() */
-	bool idmapped;			/* the lower mount is */
+	bool idmapped;			/* the lower mount is id-mapped */
 	bool nosymfollow;		/* of the lower mount */
-	bool nosuid;			/* programs get no rights by their file */
+	bool nosuid;			/* programs get no rights from their files */
 
-	/* Read by each operation and event, hardly ever written. */
+	/* Read by each operation and event, rarely written. */
 	unsigned long mode ____cacheline_aligned_in_smp;	/* PPC_MODE_* */
 	struct ppc_session __rcu *session;	/* written under attach_mutex */
 	struct ppc_stats __percpu *stats;
@@ -132,13 +132,13 @@ struct ppc_sb {
 	bool dying;			/* READ_ONCE; no ioctl may begin */
 	bool used;			/* since the last sweep; see sweep.c */
 	bool resting;			/* no sweep is scheduled */
-	bool expired;			/* the last attachment ended by its lease */
+	bool expired;			/* the last lease ran out */
 
 	/* Written by each open and close. */
 	struct ppc_open_list open_lists[PPC_OPEN_LISTS];
 	atomic_t next_open_id ____cacheline_aligned_in_smp;
 
-	/* Written while tracing; the lock is of pending and ppc_open.told.link. */
+	/* Written while tracing; the lock protects pending and ppc_open.told.link. */
 	spinlock_t pending_lock ____cacheline_aligned_in_smp;
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
 	u64 recent_faults[PPC_RECENT_FAULTS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
@@ -147,14 +147,14 @@ struct ppc_sb {
 	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
 	struct mutex flush_mutex;	/* one flush at a time; inside attach_mutex */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
-	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */
+	struct delayed_work late_work;	/* wakes the consumer for events that could wait */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
 	struct delayed_work sweep_work;
-	unsigned int idle_sweeps;	/* of sweep_work only, like sweep_at */
-	unsigned long sweep_at;		/* id that the next turn begins at; 0: a new sweep */
+	unsigned int idle_sweeps;	/* used by sweep_work only, like sweep_at */
+	unsigned long sweep_at;		/* id where the next turn begins; 0: a new sweep */
 
-	atomic64_t asked_bytes;		/* of EVICT since the LRU batches were last drained */
+	atomic64_t asked_bytes;		/* by EVICT since the LRU batches were last drained */
 
 	struct ppc_dev *dev;
 	struct kobject kobj;
@@ -165,9 +165,9 @@ struct ppc_sb {
 /* One inode; the VFS inode is embedded. */
 struct ppc_inode {
 	struct inode *lower;		/* referenced; constant after creation */
-	struct address_space *mapping;	/* where the page cache of the data is */
+	struct address_space *mapping;	/* page cache of the data */
 	u64 file_id;			/* never reused while the module is loaded */
-	kuid_t lower_uid;		/* lower i_uid that ours is made from, by the id map */
+	kuid_t lower_uid;		/* lower i_uid that our i_uid was mapped from */
 	kgid_t lower_gid;
 	atomic_t nr_open;
 	bool native;			/* PPC_FILE_NATIVE; under ppc_open_list.lock */
@@ -175,11 +175,11 @@ struct ppc_inode {
 	struct inode vfs_inode;
 };
 
-/* Read-ahead of an open file.  Written under ppc_open_list.lock, and so read, but for @random. */
+/* Read-ahead of an open file.  Read and written under ppc_open_list.lock, except @random. */
 struct ppc_open_ra {
 	struct list_head link;		/* ppc_open_list.files */
-	bool random;			/* the application asked for it; READ_ONCE */
-	bool sequential;		/* the same */
+	bool random;			/* set by the application; READ_ONCE */
+	bool sequential;		/* likewise, under the lock */
 	bool window;			/* see ppc_set_fault_window() */
 };
 
@@ -190,12 +190,11 @@ struct ppc_open_map {
 };
 
 /*
- * What the last accesses were like.  READ_ONCE and WRITE_ONCE without a lock: of
- * two writers one gets lost, and the reader of events is woken or told once more
- * than need be.
+ * History of the last accesses.  Read and written without a lock: of two
+ * writers one is lost, and the consumer is woken or told once too often.
  */
 struct ppc_open_history {
-	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
+	pgoff_t stretch;		/* of the last miss that woke the consumer at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
 	u8 unsure;			/* see ppc_begins_unsure() */
 };
@@ -204,24 +203,24 @@ struct ppc_open_history {
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 
-/* Threads of one process that may read one descriptor at different places. */
+/* Strides of one descriptor that threads of a process may read in at a time. */
 #define PPC_BEACON_RECENT	16
 
-/* What was told, or will be.  Under lock, @link under ppc_sb.pending_lock. */
+/* What was reported, or will be.  Under lock; @link under ppc_sb.pending_lock. */
 struct ppc_open_told {
-	spinlock_t lock;		/* all but link and reads of beacons */
-	u8 beacons;			/* how many of them there are; READ_ONCE without the lock */
-	u8 beacon_next;			/* which is replaced next */
-	u64 beacon_last;		/* the newest; READ_ONCE without the lock, as all of them */
+	spinlock_t lock;		/* all except link and reads of beacons */
+	u8 beacons;			/* number in use; READ_ONCE without the lock */
+	u8 beacon_next;			/* the next to replace */
+	u64 beacon_last;		/* the newest; READ_ONCE without the lock, like all */
 	u64 beacon_recent[PPC_BEACON_RECENT];
 	struct ppc_event pending;	/* ACCESS, not queued; length 0: none */
-	struct list_head link;		/* ppc_sb.pending, while there may be one */
+	struct list_head link;		/* ppc_sb.pending, while one is pending */
 };
 
 /*
- * One open file.  The upper file holds one reference, each VMA made through it
- * another, so it outlives close().  What is not in one of the parts is set
- * before any other task knows of it, and constant.
+ * One open file.  The upper file holds one reference and each of its VMAs
+ * another, so it outlives close().  Fields outside the parts are set before
+ * another task can see it, and constant.
  */
 struct ppc_open {
 	refcount_t ref;
@@ -230,13 +229,13 @@ struct ppc_open {
 	struct ppc_open_list *list;
 	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
 	struct file *lower;
-	u32 marks;			/* who is to be asked at each read, see marks.c */
+	u32 marks;			/* events that reads must ask about, see marks.c */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
 	bool denies_write;		/* see ppc_deny_write() */
-	bool open_told;			/* OPEN was */
+	bool open_told;			/* OPEN was reported */
 	struct path pin;
-	struct work_struct free_work;	/* of the last reference */
+	struct work_struct free_work;	/* frees it after the last reference */
 
 	struct ppc_open_ra ra;
 	struct ppc_open_history history;
@@ -254,7 +253,7 @@ static inline struct ppc_inode *PPC_I(const struct inode *inode)
 	return container_of(inode, struct ppc_inode, vfs_inode);
 }
 
-/* Regular files only; directories keep their lower file there. */
+/* Regular files only; a directory's private_data is its lower file. */
 static inline struct ppc_open *PPC_F(const struct file *file)
 {
 	return file->private_data;
@@ -268,7 +267,7 @@ static inline struct dentry *PPC_D(const struct dentry *dentry)
 
 extern struct file_system_type ppc_fs_type;
 
-/* With ppc on ppc: of the file system below all of them. */
+/* Finds the inode of the lowest file system, below all ppc mounts. */
 static inline struct inode *ppc_bottom(struct inode *lower)
 {
 	while (lower->i_sb->s_type == &ppc_fs_type)
@@ -283,7 +282,7 @@ static inline struct dentry *ppc_bottom_dentry(struct dentry *lower)
 	return lower;
 }
 
-/* What the file system below all of them is asked to read with: its own file. */
+/* The file of the lowest file system, which its operations expect. */
 static inline struct file *ppc_bottom_file(struct file *lower)
 {
 	while (file_inode(lower)->i_sb->s_type == &ppc_fs_type)

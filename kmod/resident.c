@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * RESIDENT: what of a range is in the page cache, and on which NUMA node.
+ * RESIDENT: which pages of a range are in the page cache, and on which NUMA
+ * node.
  */
 #include <linux/pagemap.h>
 #include <linux/slab.h>
@@ -9,7 +10,7 @@
 
 #include "ppc.h"
 
-/* Walked under RCU and copied out together; 4 KiB of bitmap. */
+/* Pages walked under RCU and copied out together: a bitmap of 4 KiB. */
 #define PPC_RESIDENT_CHUNK_PAGES	32768UL
 
 static void ppc_count_folio(struct ppc_resident *req, struct folio *folio, unsigned long nr)
@@ -51,7 +52,7 @@ static void ppc_resident_chunk(struct address_space *mapping, pgoff_t first, pgo
 	rcu_read_unlock();
 }
 
-/* Little-endian words are bytes in order. */
+/* Makes the words little-endian, so that their bytes are in order. */
 static void ppc_order_bitmap(unsigned long *bitmap, unsigned long nr)
 {
 #ifdef __BIG_ENDIAN
@@ -67,7 +68,7 @@ static int ppc_copy_bitmap(const struct ppc_resident *req, unsigned long *bitmap
 {
 	u8 __user *to = u64_to_user_ptr(req->bitmap);
 
-	/* chunks are multiples of 8 pages */
+	/* a chunk is a multiple of 8 pages */
 	ppc_order_bitmap(bitmap, nr);
 	if (copy_to_user(to + done / 8, bitmap, DIV_ROUND_UP(nr, 8)))
 		return -EFAULT;
@@ -81,7 +82,7 @@ static int ppc_copy_bitmap(const struct ppc_resident *req, unsigned long *bitmap
  * @req: offset and length were checked
  *
  * Context: ioctl.
- * Return: 0, -EINVAL bitmap too small, -EFAULT, -EINTR, -ENODEV the mount goes
+ * Return: 0, -EINVAL bitmap too small, -EFAULT, -EINTR, -ENODEV unmount
  */
 int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resident *req)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A session: the event rings of one reader, from its ATTACH to the release of
- * its descriptor; their mapping, the lease, going to sleep.  README.md draws
- * the barriers.
+ * A session: the event rings of one consumer, from its ATTACH to the release of
+ * its descriptor; their mapping, the lease, its sleep.  README.md
+ * draws the barriers.
  */
 #include <linux/log2.h>
 #include <linux/pid_namespace.h>
@@ -14,9 +14,9 @@
 #include "upc.h"
 
 /*
- * There is a ring for each CPU that there may ever be, and most firmware
- * announces many more than there are: the events are divided among those that
- * run, as long as that takes no more than four times the memory.
+ * There is a ring for each possible CPU, and firmware often announces many more
+ * than exist.  So the events are divided among the CPUs that run, unless that
+ * takes more than four times the memory.
  */
 static u32 ppc_ring_entries(u32 queue_events, u32 nr)
 {
@@ -26,9 +26,9 @@ static u32 ppc_ring_entries(u32 queue_events, u32 nr)
 }
 
 /**
- * ppc_session_create - rings for one reader
- * @queue_events: how many events all rings may hold together, at least; each
- *	ring holds PPC_RING_ENTRIES_MIN whatever that says
+ * ppc_session_create - rings for one consumer
+ * @queue_events: least number of events in all rings together; each ring holds
+ *	at least PPC_RING_ENTRIES_MIN
  *
  * Context: may sleep.
  * Return: a session or ERR_PTR
@@ -94,7 +94,7 @@ void ppc_session_describe(const struct ppc_session *s, struct ppc_attach *out)
 /**
  * ppc_session_mmap - map the rings or the consumer page
  * @s: session
- * @vma: its offset says which; shared, at most as long as the area
+ * @vma: its offset selects the area; shared, no longer than the area
  *
  * Return: 0 or -EINVAL, -EPERM (rings are read-only)
  */
@@ -114,7 +114,7 @@ int ppc_session_mmap(struct ppc_session *s, struct vm_area_struct *vma)
 }
 
 /**
- * ppc_session_pending - whether a ring holds records that were not consumed
+ * ppc_session_pending - whether a ring holds unconsumed records
  * @s: session
  */
 bool ppc_session_pending(const struct ppc_session *s)
@@ -132,8 +132,8 @@ bool ppc_session_pending(const struct ppc_session *s)
  * ppc_session_stuck - whether the lease has run out
  * @s: session
  *
- * It has when some ring has held records for lease_ms without its tail moving,
- * and no ioctl came meanwhile.
+ * It has if a ring held records for lease_ms, its tail did not move, and no
+ * ioctl came.
  *
  * Context: one caller at a time.
  */
@@ -179,13 +179,13 @@ u32 ppc_session_lease_ms(const struct ppc_session *s)
 }
 
 /**
- * ppc_session_announce - the reader is about to sleep
+ * ppc_session_announce - the consumer is about to sleep
  * @s: session
  *
- * User space announces it as well, but a wake-up under way may clear that after
- * the reader's last look.
+ * User space sets need_wakeup too, but a wake-up under way may clear it after
+ * the consumer's last look.
  *
- * Return: false when it had better not: events are pending
+ * Return: false when events are pending
  */
 bool ppc_session_announce(struct ppc_session *s)
 {
@@ -198,7 +198,7 @@ bool ppc_session_announce(struct ppc_session *s)
 	return false;
 }
 
-/* Attachment or mount ended: the reader must learn, asleep or not. */
+/* Attachment or mount ended: wakes the consumer in any case. */
 void ppc_session_wake(struct ppc_session *s)
 {
 	wake_up_interruptible_all(&s->wait);

@@ -10,7 +10,7 @@
 
 static struct kset *ppc_kset;
 
-/* The one list of counters: a file each in /sys/fs/ppc/N/, a line each in mountstats. */
+/* The one list of counters: each is a file in /sys/fs/ppc/N/ and a line in mountstats. */
 static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
 	[PPC_STAT_QUEUED]		= "events_queued",
 	[PPC_STAT_DROPPED]		= "events_dropped",
@@ -70,7 +70,7 @@ u64 ppc_stat_sum(const struct ppc_sb *sbi, enum ppc_stat stat)
 	return sum;
 }
 
-/* In /proc/self/mountstats. */
+/* For /proc/self/mountstats. */
 int ppc_show_stats(struct seq_file *m, struct dentry *root)
 {
 	struct ppc_sb *sbi = PPC_SB(root->d_sb);
@@ -98,7 +98,7 @@ static ssize_t ppc_show_dev(struct ppc_sb *sbi, const struct ppc_attr *attr, cha
 	return sysfs_emit(buf, "%u:%u\n", MAJOR(sbi->sb->s_dev), MINOR(sbi->sb->s_dev));
 }
 
-/* Name of the attached policy; empty line: none. */
+/* Name of the attached policy; an empty line if there is none. */
 static ssize_t ppc_show_policy(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
 {
 	ssize_t n;
@@ -127,8 +127,8 @@ static ssize_t ppc_show_open_files(struct ppc_sb *sbi, const struct ppc_attr *at
 }
 
 /*
- * sysfs has no namespaces, so only root sees what others do.  The device number
- * is that of stat(), by which a mount's directory is found.
+ * sysfs has no namespaces, so these files are root's alone. dev is st_dev of
+ * the mount, to find its directory in /sys/fs/ppc.
  */
 static struct ppc_attr ppc_states[] = {
 	{ .attr = { .name = "dev", .mode = 0444 }, .show = ppc_show_dev },
@@ -195,7 +195,7 @@ int ppc_stats_add(struct ppc_sb *sbi)
 	sbi->kobj.kset = ppc_kset;
 	err = kobject_init_and_add(&sbi->kobj, &ppc_ktype, NULL, "%d", ppc_dev_minor(sbi));
 	if (err) {
-		/* Never added: kobject_del() would leave the kset once more than it was joined. */
+		/* Not kobject_del(): it would leave the kset, which this kobject never joined. */
 		kobject_put(&sbi->kobj);
 		wait_for_completion(&sbi->kobj_gone);
 		return err;
@@ -204,7 +204,7 @@ int ppc_stats_add(struct ppc_sb *sbi)
 	return 0;
 }
 
-/* Waits for readers of the files. */
+/* Waits for tasks that read these files. */
 void ppc_stats_remove(struct ppc_sb *sbi)
 {
 	if (!sbi->kobj_live)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A mount: from BASE to the super block, and back.
+ * A mount: makes the super block from BASE, and takes it apart.
  */
 #include <linux/fs_context.h>
 #include <linux/log2.h>
@@ -19,8 +19,8 @@ static int ppc_statfs(struct dentry *dentry, struct kstatfs *buf)
 }
 
 /*
- * Never the bare base path: with BASE equal to the mount point of the lower
- * file system `umount BASE` would find this mount by its source.
+ * Not the bare BASE path: if BASE is the mount point of the lower file system,
+ * `umount BASE` would find this mount by its source.
  */
 static int ppc_show_devname(struct seq_file *m, struct dentry *root)
 {
@@ -40,7 +40,7 @@ static const struct super_operations ppc_super_ops = {
 	.show_stats	= ppc_show_stats,
 };
 
-/* Their servers decide which opener may read, by its identity. */
+/* Servers of these file systems decide by the opener's identity. */
 static const unsigned long ppc_caller_cred_magics[] = {
 	NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
 	CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, PPC_LUSTRE_MAGIC,
@@ -60,7 +60,7 @@ static bool ppc_wants_caller_cred(struct super_block *lower)
 	return false;
 }
 
-/* Looks BASE up and refuses what cannot be stacked upon. */
+/* Looks up BASE and refuses file systems that cannot be stacked upon. */
 static int ppc_base_path(struct fs_context *fc, struct path *path)
 {
 	int err = kern_path(fc->source, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, path);
@@ -196,14 +196,14 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	sb->s_flags |= SB_RDONLY | (lower->s_flags & SB_POSIXACL);
 	sb->s_iflags |= lower->s_iflags & (SB_I_NOEXEC | SB_I_NODEV | SB_I_UNTRUSTED_MOUNTER);
 	sb->s_iflags |= PPC_SB_IMA | (lower->s_iflags & PPC_SB_INTEGRITY);
-	/* rules of IMA and codes of EVM name a file system by it */
+	/* rules of IMA and codes of EVM name a file system by its UUID */
 	ppc_copy_uuid(sb, lower);
 	if (path->mnt->mnt_flags & MNT_NODEV)
 		sb->s_iflags |= SB_I_NODEV;
 	if (path->mnt->mnt_flags & MNT_NOEXEC)
 		sb->s_iflags |= SB_I_NOEXEC;
 	sbi->nosymfollow = path->mnt->mnt_flags & MNT_NOSYMFOLLOW;
-	/* of another user namespace its ids and capabilities say nothing here */
+	/* ids and capabilities of another user namespace have no meaning here */
 	sbi->nosuid = !sbi->opts.allow_suid || path->mnt->mnt_flags & MNT_NOSUID ||
 		      lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
@@ -211,7 +211,7 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	sbi->idmapped = is_idmapped_mnt(path->mnt);
 	if (sbi->idmapped)
 		static_branch_inc(&ppc_idmapped_bases);
-	/* two maps cannot be made one; and who answers for a server knows none */
+	/* two maps cannot be combined, and a server's file system knows none */
 	if (sbi->idmapped || sbi->caller_cred || !ppc_may_idmap(lower))
 		ppc_refuse_idmap(sb);
 
@@ -303,10 +303,10 @@ out:
  * ppc_kill_sb - undo ppc_fill_super(), however far it came
  * @sb: super block that no mount uses any more
  *
- * The device goes first: from then on no ioctl holds an inode of ours, which
- * generic_shutdown_super() would complain about.
+ * The device goes first: then no ioctl holds an inode of ours, which
+ * generic_shutdown_super() would warn about.
  *
- * Context: may sleep, s_umount held; waits for running ioctls (LOAD notices
+ * Context: may sleep, s_umount held; waits for running ioctls (LOAD stops
  * within one step).
  */
 void ppc_kill_sb(struct super_block *sb)

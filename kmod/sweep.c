@@ -4,10 +4,10 @@
  * model below (or a rename over it) would free no space until memory is short.
  * Every 2 s it drops the names of files that are deleted below and not open.
  *
- * A mount that no task has used for a while rests: it lets go of all names, so
- * nothing is held that could be deleted, until a name is looked up again.  While
- * something is open (or a working directory) or a policy is attached,
- * whose ids must stay, an idle mount is looked at every 8 s.
+ * A mount that was idle for a while rests: it drops all names, so nothing that
+ * could be deleted is held, until the next look-up of a name.  A mount with an
+ * open file, a working directory, or an attached policy, whose ids must stay,
+ * is swept every 8 s while idle.
  */
 #include <linux/dcache.h>
 #include <linux/magic.h>
@@ -16,16 +16,16 @@
 
 #define PPC_SWEEP_PERIOD	(2 * HZ)
 #define PPC_SWEEP_IDLE		(8 * HZ)
-/* So many periods without a new name or a closed file are idleness. */
+/* Periods without a new name or a closed file that make a mount idle. */
 #define PPC_SWEEP_REST		15
 #define PPC_SWEEP_BATCH		1024
-/* A sweep over many inodes is done in turns: no longer than this, so often. */
+/* A sweep over many inodes is done in turns of at most this time. */
 #define PPC_SWEEP_TURN_NS	(2 * NSEC_PER_MSEC)
 #define PPC_SWEEP_TURN		(HZ / 50)
 
 /*
- * An NFS client that removes a file whose name is in use, as it is by us,
- * renames it instead, and removes that name when its last user goes.
+ * An NFS client that removes a file in use, as ours are, renames it and removes
+ * that name after the last user.
  */
 static struct dentry *ppc_renamed_alias(struct inode *inode)
 {
@@ -46,7 +46,7 @@ static bool ppc_is_renamed(struct inode *inode)
 	bool renamed;
 
 	spin_lock(&inode->i_lock);
-	/* from I_FREEING on the RCU head is where the list was */
+	/* after I_FREEING the list head may be overwritten by the RCU head */
 	renamed = !(inode_state_read_once(inode) & I_FREEING) && ppc_renamed_alias(inode);
 	spin_unlock(&inode->i_lock);
 	return renamed;
@@ -71,7 +71,7 @@ static void ppc_drop_renamed(struct inode *inode)
 	alias = ppc_renamed_alias(inode);
 	dget(alias);
 	spin_unlock(&inode->i_lock);
-	/* what is mounted on it goes, too, as if a look-up had found the name gone */
+	/* mounts on it go too, as after a look-up that finds the name gone */
 	if (alias)
 		d_invalidate(alias);
 	dput(alias);
@@ -92,8 +92,8 @@ static void ppc_drop_names(struct inode *inode)
 }
 
 /*
- * Looks at up to PPC_SWEEP_BATCH inodes from *id on.  Returns the orphan it
- * found, referenced; *more tells whether there are inodes behind *id.
+ * Looks at up to PPC_SWEEP_BATCH inodes from *id on.  Returns an orphan,
+ * referenced; *more tells whether inodes are left behind *id.
  */
 static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool *more)
 {
@@ -116,7 +116,7 @@ static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool
 	return inode;
 }
 
-/* One turn, from where the last one stopped.  False: there is more to look at. */
+/* Sweeps one turn from where the last one stopped.  False: inodes are left. */
 static bool ppc_sweep_turn(struct ppc_sb *sbi)
 {
 	u64 until_ns = ktime_get_ns() + PPC_SWEEP_TURN_NS;
@@ -139,14 +139,14 @@ static bool ppc_sweep_turn(struct ppc_sb *sbi)
 	return !more;
 }
 
-/* Drops all names that are not in use, and by ppc_drop_inode() their inodes. */
+/* Drops all unused names, and through ppc_drop_inode() their inodes. */
 static void ppc_let_go(struct ppc_sb *sbi)
 {
 	struct ppc_inode *pi;
 	unsigned long id;
 
 	shrink_dcache_sb(sbi->sb);
-	/* and those that had no name any more */
+	/* and the nameless ones */
 	xa_for_each(&sbi->inodes, id, pi) {
 		struct inode *inode = ppc_ilookup(sbi, id);
 
@@ -156,7 +156,7 @@ static void ppc_let_go(struct ppc_sb *sbi)
 	}
 }
 
-/* Whether there is nothing but the root. */
+/* Whether only the root is cached. */
 static bool ppc_is_empty(struct ppc_sb *sbi)
 {
 	unsigned long id = 0;
@@ -176,7 +176,7 @@ void ppc_sweep_work(struct work_struct *work)
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
 
 	if (!sbi->sweep_at) {
-		/* (C) before the look at what there is to let go of */
+		/* (C) before looking for names to drop */
 		smp_store_mb(sbi->resting, false);
 		sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
 	}
@@ -185,9 +185,9 @@ void ppc_sweep_work(struct work_struct *work)
 		return;
 	}
 	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !READ_ONCE(sbi->mode)) {
-		/* (C) before the look at used */
+		/* (C) before reading used */
 		smp_store_mb(sbi->resting, true);
-		/* who attaches from here on counts as a user and keeps its ids */
+		/* a later attach counts as use, which keeps the ids */
 		if (!READ_ONCE(sbi->used))
 			ppc_let_go(sbi);
 		if (!READ_ONCE(sbi->used) && ppc_is_empty(sbi))
@@ -198,14 +198,14 @@ void ppc_sweep_work(struct work_struct *work)
 }
 
 /**
- * ppc_sweep_first - the first use since the last sweep
+ * ppc_sweep_first - note the first use since the last sweep
  * @sbi: mount
  *
  * Context: any.
  */
 void ppc_sweep_first(struct ppc_sb *sbi)
 {
-	/* (C) before the look at resting */
+	/* (C) before reading resting */
 	smp_store_mb(sbi->used, true);
 	if (READ_ONCE(sbi->resting))
 		ppc_sweep_in(sbi, PPC_SWEEP_PERIOD);

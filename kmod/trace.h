@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints; integers only.  minor is N of /dev/ppcN.
+ * Tracepoints; integers only.  minor is N in /dev/ppcN.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ppc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ACCESS events while tracing: adjacent accesses of one thread are merged in
- * the open file and queued as one event.
+ * ACCESS events while tracing: merges adjacent accesses of one thread in the
+ * open file, and queues them as one event.
  */
 #include <linux/jiffies.h>
 
@@ -23,7 +23,7 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
-/* The flush takes a file off the list before it looks; caller holds po->told.lock. */
+/* Lists a file for the flush, which unlists it before looking; caller holds po->told.lock. */
 static void ppc_access_list(struct ppc_open *po)
 {
 	spin_lock(&po->sbi->pending_lock);
@@ -33,7 +33,7 @@ static void ppc_access_list(struct ppc_open *po)
 }
 
 /**
- * ppc_access - note an access of pages
+ * ppc_access - record an access of pages
  * @po: open file
  * @index: first page
  * @nr: number of pages
@@ -73,7 +73,7 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/* The first open file of a list, taken off it and referenced. */
+/* Takes the first open file off a list; referenced. */
 static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *list)
 {
 	struct ppc_open *po, *found = NULL;
@@ -83,7 +83,7 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *li
 		po = list_first_entry(list, struct ppc_open, told.link);
 		if (ppc_open_try_get(po))
 			found = po;
-		/* one that is being let go of may be freed from here on, see open.c */
+		/* a file with no references left may be freed from here on, see open.c */
 		list_del_init_careful(&po->told.link);
 	}
 	spin_unlock(&sbi->pending_lock);
@@ -91,11 +91,11 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *li
 }
 
 /**
- * ppc_access_flush_all - queue what is pending of all open files
+ * ppc_access_flush_all - queue the pending accesses of all open files
  * @sbi: mount
  *
- * On return all that was pending at the call is queued.  Files that are read
- * meanwhile are listed anew and left to the next flush.
+ * On return all accesses that were pending at the call are queued.  Files that
+ * are read meanwhile are listed anew and left to the next flush.
  *
  * Context: may sleep.
  */
@@ -104,7 +104,7 @@ void ppc_access_flush_all(struct ppc_sb *sbi)
 	struct ppc_open *po;
 	LIST_HEAD(list);
 
-	/* what another flush has taken off is queued when this one returns */
+	/* wait for another flush: it may still be queueing files it has unlisted */
 	mutex_lock(&sbi->flush_mutex);
 	spin_lock(&sbi->pending_lock);
 	list_splice_init(&sbi->pending, &list);
@@ -117,7 +117,7 @@ void ppc_access_flush_all(struct ppc_sb *sbi)
 	mutex_unlock(&sbi->flush_mutex);
 }
 
-/* While tracing: the last access of a file must not wait for the next one. */
+/* The last access of a file must not wait for the next one. */
 void ppc_access_flush_work(struct work_struct *work)
 {
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, flush_work);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Putting events into the rings, one per possible CPU, which one reader maps.
- * Knows nothing of files or devices.
+ * User-space page-cache events (UPC): puts events into the rings, one per
+ * possible CPU, which one consumer maps.  Knows nothing of files or devices.
  *
  * Paper: 3.1 UPC.
  * Differs from the paper: rings that user space maps instead of a list it
  * reads, because the wake-up and the copy, not the enqueue, are the cost.
  *
- * Writers run in the application's read or fault.  They never wait: a full
- * ring drops the event and counts it.  The barriers (A) and (B) pair with user
- * space as README.md draws it under Races.
+ * Writers run in the application's read or fault.  They never wait: a full ring
+ * drops the event and counts it.  The barriers (A) and (B) pair with user space
+ * as README.md draws it under Races.
  *
- * Whatever user space writes into the consumer page, the kernel only compares:
- * head is private, a wild tail makes the ring look full or empty.
+ * The kernel only compares values that user space writes into the consumer
+ * page: head is private, and a wild tail makes the ring look full or empty.
  */
 #include <linux/cgroup.h>
 #include <linux/ktime.h>
@@ -25,13 +25,13 @@
 #include "upc.h"
 
 /*
- * Over events that are not urgent a sleeping reader is left asleep until none
- * came for that long, at most that many times in a row.
+ * A sleeping consumer is not woken for events that can wait until none came for
+ * PPC_LATE_MS, at most PPC_LATE_TURNS times in a row.
  */
 #define PPC_LATE_MS		50U
 #define PPC_LATE_TURNS		20U
 
-/* Stamps an event with the current task and the time. */
+/* Fills in the current task and the time. */
 static void ppc_stamp(const struct ppc_session *s, struct ppc_event *ev)
 {
 	if (likely(s->pid_ns == &init_pid_ns)) {
@@ -55,7 +55,7 @@ static void ppc_count_dropped(struct ppc_sb *sbi, const struct ppc_event *ev)
 				ev->flags);
 }
 
-/* The reader has gone since the caller looked at the mode. */
+/* The consumer has detached since the caller read the mode. */
 static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
 {
 	ppc_stat_add(sbi, PPC_STAT_DROPPED_DETACHED, 1);
@@ -63,12 +63,12 @@ static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
 }
 
 /**
- * ppc_upc_stamp - who and when, for an event that is to be queued later
+ * ppc_upc_stamp - fill in task and time of an event to be queued later
  * @sbi: mount
- * @ev: file, extent and kind are the caller's
+ * @ev: file, extent and kind are set
  *
  * Context: any task context.
- * Return: false when no consumer is attached any more; it is counted as lost
+ * Return: false when no consumer is attached any more; the event counts as lost
  */
 bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev)
 {
@@ -84,7 +84,7 @@ bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev)
 	return s;
 }
 
-/* Preemption is off.  Returns what became of it. */
+/* Caller has preemption off.  Returns the counter of the event's fate. */
 static enum ppc_stat ppc_ring_put(struct ppc_session *s, u32 cpu, const struct ppc_event *ev)
 {
 	struct ppc_ring *ring = &s->rings[cpu];
@@ -92,7 +92,7 @@ static enum ppc_stat ppc_ring_put(struct ppc_session *s, u32 cpu, const struct p
 	struct ppc_event *slot;
 	u32 seq;
 
-	/* not in the sequence: to others it is as if it had not been tried */
+	/* no gap in the sequence: other tasks lost nothing */
 	if (unlikely(used >= s->entries / 8) && !ppc_fair_share(s, cpu, used, ev))
 		return PPC_STAT_DROPPED_FLOOD;
 	seq = ring->seq++;
@@ -123,7 +123,10 @@ static void ppc_wake_reader(struct ppc_sb *sbi, struct ppc_session *s)
 	wake_up_interruptible(&s->wait);
 }
 
-/* Whether the reader may sleep on: more came since the last look, and its lease is far from out. */
+/*
+ * Whether the consumer may sleep on: events came since the last look, and its
+ * lease is far from out.
+ */
 static bool ppc_may_put_off(struct ppc_session *s)
 {
 	u32 most = min(READ_ONCE(s->lease_ms) / 2 / PPC_LATE_MS, PPC_LATE_TURNS);
@@ -136,7 +139,7 @@ static bool ppc_may_put_off(struct ppc_session *s)
 }
 
 /**
- * ppc_upc_late_work - wake the reader for events that could wait a little
+ * ppc_upc_late_work - wake the consumer for events that could wait
  * @work: of a mount
  */
 void ppc_upc_late_work(struct work_struct *work)
@@ -149,7 +152,7 @@ void ppc_upc_late_work(struct work_struct *work)
 	s = rcu_dereference(sbi->session);
 	if (!s)
 		goto out;
-	/* a full barrier, before the rings: the task that saw it set has put its event there */
+	/* a full barrier before the rings: a task that saw it set has queued its event */
 	soon = xchg(&s->soon, false);
 	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
 		s->late_turns = 0;
@@ -165,12 +168,12 @@ out:
 }
 
 /*
- * Wakes the reader at the next tick: for urgent events of a task that has had it
- * woken at once too often.
+ * Wakes the consumer at the next tick: for urgent events of a task that has woken
+ * it at once too often.
  */
 static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
 {
-	/* not by soon alone: work that found the session detached has left it set */
+	/* soon alone is not enough: work that found the session detached left it set */
 	if (READ_ONCE(s->soon) && delayed_work_pending(&sbi->late_work))
 		return;
 	WRITE_ONCE(s->soon, true);
@@ -181,7 +184,7 @@ static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
 static void ppc_enqueue_wake(struct ppc_sb *sbi, struct ppc_session *s, u32 cpu,
 			     const struct ppc_event *ev, bool urgent)
 {
-	/* No time to put it off when the ring may fill up meanwhile. */
+	/* Do not delay when the ring may fill up meanwhile. */
 	if (ppc_ring_used(s, cpu) >= s->entries / 2)
 		ppc_wake_reader(sbi, s);
 	else if (urgent && ppc_fair_allows(s->fair, PPC_FAIR_WAKE, ev))
@@ -214,10 +217,10 @@ static void ppc_enqueue(struct ppc_sb *sbi, struct ppc_session *s, const struct 
 }
 
 /**
- * ppc_upc_emit - fill an event of the current task and queue it
+ * ppc_upc_emit - complete an event of the current task and queue it
  * @sbi: mount
- * @ev: file, extent and kind are the caller's
- * @urgent: wake a sleeping reader at once, not a little later
+ * @ev: file, extent and kind are set
+ * @urgent: wake a sleeping consumer at once, not a little later
  *
  * Context: task context, may hold spinlocks; does not sleep.
  */
@@ -245,14 +248,15 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
 }
 
 /**
- * ppc_upc_emit_cheap - the same, for what costs who causes it next to nothing
+ * ppc_upc_emit_cheap - ppc_upc_emit() with a limit, for events that a task can
+ * cause for free
  * @sbi: mount
  * @ev: PROGRESS, OPEN or CLOSE
  *
- * A task may cause so many of them and no more, see fair.c; they are urgent.
+ * The limits are in fair.c.  These events are urgent.
  *
  * Context: as ppc_upc_emit().
- * Return: whether it was not one too many
+ * Return: whether the limit allowed it
  */
 bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
 {
@@ -280,7 +284,7 @@ bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
 /**
  * ppc_upc_queue - put an event into this CPU's ring, or count it as lost
  * @sbi: mount
- * @ev: complete but for seq and cpu
+ * @ev: complete except seq and cpu
  *
  * Context: task context, may hold spinlocks; does not sleep.
  */
@@ -291,7 +295,7 @@ void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev)
 	rcu_read_lock();
 	s = rcu_dereference(sbi->session);
 	if (likely(s))
-		/* accesses: late as they are, they can wait for more */
+		/* not urgent: accesses are late already */
 		ppc_enqueue(sbi, s, ev, false);
 	else
 		ppc_drop_detached(sbi, ev);

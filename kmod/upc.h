@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The event rings of one reader, shared by session.c (their life and what the
- * reader does) and upc.c (what writers do).
+ * The event rings of one consumer, shared by session.c (their life and the
+ * consumer's side) and upc.c (the writers' side).
  */
 #ifndef PPC_UPC_H
 #define PPC_UPC_H
@@ -17,18 +17,18 @@ struct pid_namespace;
 struct ppc_ring {
 	struct ppc_ring_head *shared;	/* user space reads it */
 	struct ppc_event *records;
-	u32 head;			/* written on this CPU, preemption off */
+	u32 head;			/* written on its CPU, preemption off */
 	u32 seq;
 	u64 dropped;
-	bool lost;			/* say so in the next record */
-	u32 lease_tail;			/* the lease check's last look, and when it moved */
+	bool lost;			/* report a loss with the next record */
+	u32 lease_tail;			/* tail at the last lease check, and when it moved */
 	unsigned long lease_moved;
 } ____cacheline_aligned_in_smp;
 
 struct ppc_session {
 	wait_queue_head_t wait;
 	struct pid_namespace *pid_ns;	/* of the attaching task; pids are given in it */
-	struct ppc_consumer *consumer;	/* user space writes it */
+	struct ppc_consumer *consumer;	/* written by user space */
 	struct ppc_ring_tail *tails;	/* behind it, likewise */
 	void *ring_area;
 	size_t ring_stride;
@@ -36,8 +36,8 @@ struct ppc_session {
 	u32 entries;			/* per ring, power of two */
 	u32 nr_rings;
 	u32 lease_ms;
-	bool soon;			/* an urgent event was put off, see ppc_wake_soon() */
-	u32 late_turns;			/* of ppc_upc_late_work() only, like late_heads */
+	bool soon;			/* an urgent event waits; see ppc_wake_soon() */
+	u32 late_turns;			/* used by ppc_upc_late_work() only, like late_heads */
 	u32 late_heads;
 	struct ppc_fair *fair;
 	unsigned long renewed;		/* jiffies of the last ioctl of its descriptor */
@@ -46,7 +46,7 @@ struct ppc_session {
 
 static inline u32 ppc_ring_tail_of(const struct ppc_session *s, u32 i)
 {
-	/* pairs with the reader's store-release: it has copied the records out */
+	/* pairs with the consumer's store-release after it copied the records */
 	return smp_load_acquire(&s->tails[i].tail);
 }
 
@@ -57,10 +57,10 @@ static inline u32 ppc_ring_used(const struct ppc_session *s, u32 i)
 
 /* fair.c */
 enum ppc_fair_kind {
-	PPC_FAIR_PROGRESS,	/* these cost the task that causes them next to nothing */
+	PPC_FAIR_PROGRESS,	/* this and OPEN: free of cost for the causing task */
 	PPC_FAIR_OPEN,		/* OPEN, CLOSE */
-	PPC_FAIR_EVENT,		/* any other, once they pile up */
-	PPC_FAIR_WAKE,		/* waking a sleeping reader at once */
+	PPC_FAIR_EVENT,		/* all others, once they pile up */
+	PPC_FAIR_WAKE,		/* wake-ups of a sleeping consumer at once */
 };
 
 struct ppc_fair *ppc_fair_create(void);

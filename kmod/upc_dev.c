@@ -2,9 +2,9 @@
 /*
  * /dev/ppcN: its life, open, poll, mmap, attaching and the lease.
  *
- * struct ppc_dev is counted apart from the super block: it lives as long as
- * a process has the device open, and dev->sbi is NULL from the unmount on.
- * Each ioctl holds dev->alive for reading, the unmount takes it for writing:
+ * struct ppc_dev is counted apart from the super block: it lives while a
+ * process has the device open, and dev->sbi is NULL from the unmount on.  Each
+ * ioctl holds dev->alive for reading, the unmount takes it for writing:
  *
  *	ioctl				unmount
  *	down_read(alive)		dying = true
@@ -64,7 +64,7 @@ static void ppc_lease_work(struct work_struct *work)
 /**
  * ppc_dev_attach - PPC_IOC_ATTACH
  * @sbi: mount
- * @df: descriptor; gets its session at the first time
+ * @df: descriptor; gets its session at the first ATTACH
  * @req: checked; the layout of the rings is set here
  *
  * Context: ioctl.
@@ -98,7 +98,7 @@ int ppc_dev_attach(struct ppc_sb *sbi, struct ppc_devfile *df, struct ppc_attach
 	return err;
 }
 
-/* PPC_IOC_DETACH; the rings stay, for another ATTACH of this descriptor. */
+/* PPC_IOC_DETACH; the rings stay for another ATTACH on this descriptor. */
 int ppc_dev_detach(struct ppc_sb *sbi, struct ppc_devfile *df)
 {
 	int err = 0;
@@ -143,7 +143,7 @@ static int ppc_dev_release(struct inode *inode, struct file *file)
 		if (dev->sbi)
 			ppc_detach_session(dev->sbi, df->session, false);
 		up_read(&dev->alive);
-		/* events that were on their way to its rings */
+		/* wait for writers that still see its rings */
 		synchronize_rcu();
 		ppc_session_free(df->session);
 	}
@@ -186,7 +186,7 @@ static const struct file_operations ppc_dev_ops = {
 	.open		= ppc_dev_open,
 	.release	= ppc_dev_release,
 	.unlocked_ioctl	= ppc_dev_ioctl,
-	.compat_ioctl	= ppc_dev_ioctl,	/* every struct has the same layout */
+	.compat_ioctl	= ppc_dev_ioctl,	/* same layout for 32-bit callers */
 	.poll		= ppc_dev_poll,
 	.mmap		= ppc_dev_mmap,
 };
@@ -205,7 +205,7 @@ static void ppc_dev_dies(struct ppc_sb *sbi, struct ppc_dev *dev)
 	WRITE_ONCE(sbi->dying, true);
 }
 
-/* Open descriptors find no mount any more; waits for running ioctls. */
+/* Detaches open descriptors from the mount; waits for running ioctls. */
 static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
 {
 	ppc_dev_dies(sbi, dev);
@@ -217,7 +217,7 @@ static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
 }
 
 /**
- * ppc_dev_create - the device of a mount
+ * ppc_dev_create - create the device of a mount
  * @sbi: mount, complete
  *
  * Context: may sleep.
@@ -251,7 +251,7 @@ int ppc_dev_create(struct ppc_sb *sbi)
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
-		/* a process may have opened it by a node of its own */
+		/* a process may have opened it through its own device node */
 		ppc_dev_orphan(sbi, dev);
 		sbi->dev = NULL;
 		put_device(&dev->dev);
@@ -260,7 +260,7 @@ int ppc_dev_create(struct ppc_sb *sbi)
 }
 
 /**
- * ppc_dev_shutdown - the mount goes; open descriptors get -ENODEV and POLLHUP
+ * ppc_dev_shutdown - shut the device; open descriptors get -ENODEV and POLLHUP
  * @sbi: mount
  *
  * Context: may sleep; waits for running ioctls.
@@ -276,7 +276,7 @@ void ppc_dev_shutdown(struct ppc_sb *sbi)
 	ppc_dev_orphan(sbi, dev);
 }
 
-/* The mount's own reference; after this nothing looks at sbi->dev. */
+/* Drops the mount's reference; sbi->dev is not used afterwards. */
 void ppc_dev_put(struct ppc_sb *sbi)
 {
 	if (sbi->dev)

@@ -9,7 +9,7 @@
 #include "ppc.h"
 
 /*
- * The lower dentry, referenced.  A nameless dentry in the making (export.c) has
+ * Returns the lower dentry, referenced.  A new nameless dentry (export.c) has
  * none yet, but security modules ask it for the label of its inode.
  */
 static struct dentry *ppc_lower_of(struct dentry *dentry, struct inode *inode)
@@ -41,14 +41,14 @@ static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *den
 		goto out;
 	}
 	bytes = -ENODATA;
-	/* File capabilities are set-id bits by another name. */
+	/* File capabilities have the effect of set-id bits. */
 	if (sbi->nosuid && !strcmp(name, XATTR_NAME_CAPS))
 		goto out;
 	/*
-	 * A label is read when a task first meets an inode, and decides
-	 * about that task; the VFS has asked whether the caller of
-	 * getxattr() may.  Nor do capabilities depend on its user namespace,
-	 * which the VFS converts them to.
+	 * A security module reads a label when a task first meets an inode, and
+	 * judges that task by it; the VFS has asked whether the caller of
+	 * getxattr() may.  Nor do capabilities depend on the caller's user
+	 * namespace, to which the VFS converts them.
 	 */
 	old = override_creds(sbi->cred);
 	bytes = ppc_getxattr(sbi, lower, name, buffer, size);
@@ -64,7 +64,7 @@ ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size)
 }
 
 #if PPC_MAPS_IDS
-/* Ids of an ACL are of the file system; ours are those of its id-mapped mount. */
+/* Maps the ids of a lower ACL by BASE's id-mapped mount, as our inodes are. */
 static struct posix_acl *ppc_map_acl(struct ppc_sb *sbi, const struct inode *lower,
 				     struct posix_acl *acl)
 {
@@ -83,7 +83,7 @@ static struct posix_acl *ppc_map_acl(struct ppc_sb *sbi, const struct inode *low
 	}
 	return mapped;
 }
-#else	/* no such mount is accepted */
+#else	/* such mounts are refused */
 static struct posix_acl *ppc_map_acl(struct ppc_sb *sbi, const struct inode *lower,
 				     struct posix_acl *acl)
 {
@@ -103,7 +103,7 @@ struct posix_acl *ppc_get_acl(struct ppc_idmap *idmap, struct dentry *dentry, in
 }
 
 static const struct xattr_handler ppc_xattr_handler = {
-	.prefix	= "",		/* all of them */
+	.prefix	= "",		/* all prefixes */
 	.get	= ppc_xattr_get,
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the modelled disk: so many requests in service at once, each waits the latency, then takes
-// its bytes from a rate that allows a short burst after idling (a throttled block device).
+// Owns the modelled disk: serves a fixed number of requests at once; each waits the latency, then
+// takes its bytes from a rate that allows a short burst after idling (a throttled block device).
 // Threads: one.
 #ifndef PPC_SIM_DISK_H_
 #define PPC_SIM_DISK_H_
@@ -16,7 +16,7 @@ namespace ppc::sim {
 struct DiskOptions {
   double bytes_per_s = 200e6;
   uint64_t latency_ns = 4'000'000;
-  uint64_t burst_ns = 100'000'000;  // after idling, so much of the rate passes at once
+  uint64_t burst_ns = 100'000'000;  // after idling, bytes worth this time of the rate pass at once
   uint32_t queue_depth = 16;
   uint64_t request_bytes = 1 << 20;  // the largest request
 };
@@ -34,7 +34,7 @@ class Disk {
   // `done` runs when the request is complete.
   void Submit(uint64_t bytes, std::function<void()> done);
   const DiskOptions& options() const { return options_; }
-  // What begins from now on takes these.
+  // Applies to requests that begin from now on.
   void Slow(double bytes_per_s, uint64_t latency_ns) {
     options_.bytes_per_s = bytes_per_s;
     options_.latency_ns = latency_ns;
@@ -53,7 +53,7 @@ class Disk {
   DiskOptions options_;
   std::deque<Request> waiting_;
   uint32_t in_service_ = 0;
-  // The time up to which the rate is spoken for; at most burst_ns in the past.
+  // The time up to which the rate is used up; at most burst_ns in the past.
   uint64_t tokens_ns_;
   DiskStats stats_;
 };

@@ -19,14 +19,14 @@
 namespace ppc::sim {
 namespace {
 
-constexpr double kShortS = 0.06;  // so much later is not slower
+constexpr double kShortS = 0.06;  // a start later by less than this is not slower
 
-// A comparison gives up beyond these, of what is so natively.
+// A comparison is given up beyond these multiples of the native run.
 constexpr uint64_t kEndlessRatio = 10;
 constexpr double kEndlessS = 60;
 constexpr uint64_t kEndlessBytes = uint64_t{1} << 30;
 
-// The same service without a policy, a limit or anything done before.
+// The same service without policy, limit, or anything done before.
 Scenario Plain(const Scenario& scenario) {
   Scenario plain = scenario;
   plain.system = System{};
@@ -37,7 +37,7 @@ Scenario Plain(const Scenario& scenario) {
   return plain;
 }
 
-// One of the others as if it were alone.
+// One of the other services, alone.
 Scenario Alone(const Scenario& scenario, size_t other) {
   Scenario alone = scenario;
   alone.service = scenario.others[other].service;
@@ -49,8 +49,8 @@ Scenario Alone(const Scenario& scenario, size_t other) {
   return alone;
 }
 
-// Nor is anything wrong, or another process beside it.
-// The same without a policy, at the same memory and among the same neighbours.
+// The same without policy, faults or other services, at the same memory and among the same
+// neighbours.
 Scenario Native(const Scenario& scenario) {
   Scenario native = scenario;
   native.system = System{};
@@ -60,7 +60,7 @@ Scenario Native(const Scenario& scenario) {
   return native;
 }
 
-// What is read more than natively takes at least so long, request after request.
+// Least time to read `bytes` more than natively, request after request.
 double ExtraS(const Scenario& s, double bytes) {
   constexpr double kRequestBytes = 128 << 10;
   const double request_s = static_cast<double>(s.disk.latency_ns + s.cpu.request_ns) / 1e9 +
@@ -124,7 +124,7 @@ Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
   return StartUp(record, seed + 1, directory).Go();
 }
 
-// On each of the service's machines, the last one's result.
+// Records on each of the service's machines; returns the last one's result.
 Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
                              const std::string& directory) {
   for (uint32_t node = 0; node + 1 < scenario.node_records.size(); ++node) {
@@ -135,20 +135,20 @@ Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
   return RecordOne(scenario, seed, directory, static_cast<uint32_t>(last));
 }
 
-// With everything in the cache before it starts.
+// Runs with everything in the cache before the start.
 Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
                              const std::string& directory) {
   Scenario cached = WithAllMemory(Plain(scenario));
   cached.system.is_cached = true;
   cached.service.serve_passes = 0;
-  // Past the cache there is nothing cached.
+  // O_DIRECT reads bypass the cache, so compare with buffered ones.
   if (cached.service.mode == ReadMode::kDirect) cached.service.mode = ReadMode::kRead;
   return StartUp(cached, seed, directory).Go();
 }
 
-// Contract: rich = max(init + L0, S / b); with a limit init + max(L0, (S - M) / b), M being the
-// cache that init can fill.  What a hook's lead lets in is told from it, a second pass over files
-// that do not fit reads again what did not.
+// Contract: rich = max(init + L0, S / b); with a limit init + max(L0, (S - M) / b), where M is the
+// cache that init can fill.  A hook's lead is additional time to load; a second pass over files
+// that do not fit reads the missing part again.
 double Bound(const Scenario& s, const StartUpResult& run, const ServiceReport& cached) {
   const double b = s.disk.bytes_per_s;
   const double init = cached.init_s();
@@ -163,8 +163,8 @@ double Bound(const Scenario& s, const StartUpResult& run, const ServiceReport& c
   return init + std::max(load, (need + again - filled) / b);
 }
 
-// When each directory's bytes have come if all that want some at a time have equal parts of the
-// disk; since the first start.
+// When each directory's bytes have arrived if all active directories get equal parts of the disk;
+// since the first start.
 std::map<std::string, double> FairTimes(const Scenario& s, const StartUpResult& run) {
   struct Claim {
     double start_s;
@@ -201,8 +201,8 @@ std::map<std::string, double> FairTimes(const Scenario& s, const StartUpResult& 
   return ends;
 }
 
-// How the other services fared, the worst of all counts; and how evenly the disk was given to
-// services with models of their own.
+// Adds how the other services fared (the worst counts), and how evenly services with models of
+// their own shared the disk.
 Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
                  const std::string& directory, std::map<std::string, double>* out) {
   double worst = (*out)["bound_ratio"];
@@ -234,7 +234,7 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
   return Ok();
 }
 
-// What was started before.
+// Runs the earlier starts.
 Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& directory) {
   if (scenario.system.records_first) {
     const Result<StartUpResult> recorded = Record(scenario, seed, directory);
@@ -252,10 +252,10 @@ Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& direc
   return Ok();
 }
 
-// Against the same without strangers and without a shared store.
+// Compares with a run without strangers and without a shared store.
 Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64_t seed,
                       std::map<std::string, double>* out) {
-  // Nor were they there when it was recorded.
+  // Nor are they there during the recording.
   Scenario undisturbed = scenario;
   undisturbed.strangers.clear();
   undisturbed.system.config.erase("store");
@@ -272,7 +272,7 @@ Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64
   return Ok();
 }
 
-// What the store that went away in mid-write has when it is back, and how the next start fares.
+// After the store went away in mid-write and is back: its contents, and how the next start fares.
 Status AddNext(Scenario scenario, uint64_t seed, const std::string& directory,
                const std::string& store, std::map<std::string, double>* out) {
   scenario.system.is_store_lost = false;
@@ -297,7 +297,7 @@ Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed) {
   const Status prepared = Prepare(scenario, seed, directory.path());
   if (!prepared) return prepared.error();
   const Result<StartUpResult> native = StartUp(Native(scenario), seed, directory.path()).Go();
-  // Nothing can be worse than that.
+  // No result can be worse.
   if (!native && native.error().code == ETIMEDOUT) return Comparison{};
   if (!native) return native.error();
   StartUp start(scenario, seed, directory.path());

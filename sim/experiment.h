@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns running a scenario: builds the machine, records a template where asked for, runs the
-// service under the system, and states the result as docs define it (bound, ratios, counters).
+// Owns running a scenario: builds the machine, records a template if asked to, runs the service
+// under the system, and states the result as the docs define it (bound, ratios, counters).
 // Threads: one.
 #ifndef PPC_SIM_EXPERIMENT_H_
 #define PPC_SIM_EXPERIMENT_H_
@@ -23,15 +23,15 @@ struct Sample {
 
 struct Outcome {
   std::map<std::string, double> metrics;
-  std::map<std::string, double> measured;  // in real time: not the same for the same seed
+  std::map<std::string, double> measured;  // in real time: varies between runs of one seed
   std::vector<Sample> series;
-  Json policy_status;  // of the runtime at ready; null without a policy
+  Json policy_status;  // status of the runtime at ready; null without a policy
 };
 
 // The metrics are listed in README.md.
 Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed);
 
-// A service's life, from exec to the end of its last pass, against the same without a policy.
+// A service's life, from exec to the end of its last pass, compared with a run without a policy.
 struct Comparison {
   double s = 0;
   double native_s = 0;
@@ -39,11 +39,11 @@ struct Comparison {
   uint64_t native_bytes = 0;
   double time_ratio = 0;
   double bytes_ratio = 0;
-  // The same less the credit of first mistakes: bytes, and the time that reading them takes.
+  // Likewise, less the credit for first mistakes: bytes, and the time to read them.
   double harm_time_ratio = 0;
   double harm_bytes_ratio = 0;
 };
-// Zeros where the service does not even end natively.
+// All zero if the service does not even end natively.
 Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed);
 
 struct Verdict {
@@ -52,7 +52,7 @@ struct Verdict {
   Expectation expected;
   bool holds = false;
 };
-// An expectation of a metric that does not exist does not hold.
+// An expectation of an unknown metric fails.
 std::vector<Verdict> Judge(const Scenario& scenario, const Outcome& outcome);
 
 }  // namespace ppc::sim

@@ -10,7 +10,7 @@
 namespace ppc::sim {
 namespace {
 
-constexpr size_t kStackBytes = 512 << 10;  // of address space; only what is used is memory
+constexpr size_t kStackBytes = 512 << 10;  // of address space; only touched pages take memory
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void Fiber::Enter(unsigned low, unsigned high) {
 }
 
 Scheduler::~Scheduler() {
-  // What a fiber has on its stack is destroyed.
+  // Unwinds the fibers, which destroys the objects on their stacks.
   for (const auto& fiber : fibers_) Kill(fiber.get());
 }
 
@@ -89,7 +89,7 @@ void Scheduler::Kill(Fiber* fiber) {
     Resume(fiber);
     return;
   }
-  // A fiber resumes no other: the main loop does, next.
+  // A fiber resumes no other fiber: the main loop does, next.
   At(now_ns_, [this, fiber] {
     if (!fiber->done_) Resume(fiber);
   });

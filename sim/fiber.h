@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns simulated time: events in order of their time, and fibers, so that code that waits (the
-// real loader, a worker of a service) is written as it is and runs in one thread.
+// Owns simulated time: events in order of time, and fibers, so that code that waits (the real
+// loader, a worker of a service) runs unchanged, in one thread.
 //
-// The same program and seed give the same order: ties are broken by who asked first.
+// The same program and seed give the same order: events of equal time run in order of submission.
 // Threads: one, that of the constructor.
 #ifndef PPC_SIM_FIBER_H_
 #define PPC_SIM_FIBER_H_
@@ -41,20 +41,20 @@ class Fiber {
   std::byte* stack_ = nullptr;
   ucontext_t context_{};
   std::unique_ptr<StackNote> note_;
-  uint64_t wakeups_ = 0;  // a timer that was overtaken by a wake-up finds another number
+  uint64_t wakeups_ = 0;  // changes with each wake-up, so that an overtaken timer is recognised
   bool waits_ = false;
   bool done_ = false;
   bool killed_ = false;
   bool held_ = false;
-  bool is_due_ = false;  // while it was held
+  bool is_due_ = false;  // its time came while it was held
 };
 
-// Thrown out of Sleep and Wait of a fiber that is killed.
+// Thrown out of Sleep and Wait in a fiber that is being killed.
 struct FiberKilled {};
 
 class Scheduler {
  public:
-  // The clock starts at a second, so that 0 can stand for "never".
+  // The clock starts at one second, so that 0 can mean "never".
   static constexpr uint64_t kStartNs = 1'000'000'000;
 
   Scheduler() = default;
@@ -65,26 +65,27 @@ class Scheduler {
   uint64_t NowNs() const { return now_ns_; }
   void At(uint64_t time_ns, std::function<void()> event);
 
-  // Starts at the present time.  The scheduler owns the fiber.
+  // Starts at the current time.  The scheduler owns the fiber.
   Fiber* Spawn(std::function<void()> body);
-  // Unwinds the fiber; it runs no more.  Not from within itself.
+  // Unwinds the fiber and ends it.  Not to be called by itself.
   void Kill(Fiber* fiber);
-  // Runs no more until it is released; what it waits for happens meanwhile.
+  // Suspends the fiber until Release; its timers and wake-ups go on.
   void Hold(Fiber* fiber) { fiber->held_ = true; }
   void Release(Fiber* fiber);
 
-  // From a fiber: until the time, or until Wake; true if woken before the time.
+  // In a fiber: sleeps until the time, or until Wake; true if woken before the time.
   bool SleepUntil(uint64_t time_ns);
   void Sleep(uint64_t ns) { SleepUntil(now_ns_ + ns); }
-  // Until Wake.
+  // Sleeps until Wake.
   void Wait() { SleepUntil(~uint64_t{0}); }
   void Wake(Fiber* fiber);
   Fiber* Current() const { return current_; }
-  // A policy's helper threads are none of the simulation: they may not wait in its time.
+  // False on a policy's helper threads, which are outside the simulation and may not wait in its
+  // time.
   bool IsOwnThread() const { return std::this_thread::get_id() == thread_; }
 
-  // Runs events until the condition holds (looked at after each) or the time has come; false: the
-  // time has come, or nothing is left to happen.
+  // Runs events until the condition holds (checked after each) or the time has come; false: the
+  // time has come, or no event is left.
   bool RunUntil(const std::function<bool()>& condition, uint64_t end_ns);
   uint64_t Steps() const { return steps_; }
 

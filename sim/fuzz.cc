@@ -23,14 +23,14 @@
 namespace ppc::sim {
 namespace {
 
-constexpr uint64_t kRunSeed = 1;  // of a cell's run: ppc-sim's own, so that a scenario repeats it
+constexpr uint64_t kRunSeed = 1;  // ppc-sim's default, so that a scenario repeats the cell
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned kSlower = 10;  // than without a sanitizer
+constexpr unsigned kSlower = 10;  // slowdown by a sanitizer
 #else
 constexpr unsigned kSlower = 1;
 #endif
-constexpr rlim_t kMostCpuS = 20 * kSlower;  // a cell that takes longer hangs
-constexpr int kMostShrinkTries = 80;        // of one harm
+constexpr rlim_t kMostCpuS = 20 * kSlower;  // a cell that takes longer counts as a hang
+constexpr int kMostShrinkTries = 80;        // per harm
 
 class Lots {
  public:
@@ -46,7 +46,7 @@ class Lots {
   std::mt19937_64 random_;
 };
 
-// CPU times as tools/demo measures them natively.
+// CPU times as measured natively by tools/demo.
 Json Machine(Lots* lots) {
   Json machine{{"nodes", 1},          {"fault_ns", 1000},
                {"map_page_ns", 20},   {"copy_page_ns", 400},
@@ -136,7 +136,7 @@ Json FuzzCell(uint64_t seed, uint64_t cell, const FuzzOptions& options) {
     json["limit_share"] = lots.Of({1.5, 1.2, 1.1, 1.05, 1.0, 0.95, 0.85, 0.7, 0.5, 0.4});
   Json& system = json["system"] = SystemOf(&lots, options);
   const bool is_recorded = system.value("records_first", false);
-  // A wrong template: of another model, of too much, of too little.
+  // A wrong template: of another model, too long, or too short.
   if (is_recorded && models > 1 && lots.InHundred(30)) {
     json["record"] = {{"reads", lots.Of<std::vector<int>>({{1}, {0, 1}, {0, 1, 0}})}};
   } else if (is_recorded && lots.InHundred(10)) {
@@ -162,7 +162,7 @@ Json FuzzCell(uint64_t seed, uint64_t cell, const FuzzOptions& options) {
 
 namespace {
 
-// What the child says: a whole Comparison, or an error's text behind a negative number.
+// The child's answer: a whole Comparison, or a negative number and an error's text.
 struct Answer {
   int error = 0;
   Comparison measured;
@@ -216,7 +216,7 @@ Harm RunCell(const Json& scenario, uint64_t seed) {
   const pid_t child = fork();
   if (child == 0) {
     RunInChild(scenario, seed, to.Get());
-    _exit(0);  // nothing of the policy's is to run behind it
+    _exit(0);  // no code of the policy may run after this
   }
   to.Reset();
   Answer answer;
@@ -245,7 +245,7 @@ Harm RunCell(const Json& scenario, uint64_t seed) {
 
 namespace {
 
-using Edit = std::function<bool(Json*)>;  // false: there is nothing to make smaller
+using Edit = std::function<bool(Json*)>;  // false: nothing left to make smaller
 
 Edit Without(const char* part, const char* member) {
   return [part, member](Json* json) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the search for harm: cells made at random from a seed (engine, memory, neighbours, faults,
-// policy), each simulated natively and with the policy; a cell that is slower or reads more than
-// natively beyond the credit is made smaller and told as a scenario that reproduces it.
-// Each cell runs in a process of its own, so that one that crashes or hangs is a harm, too.
+// Owns the search for harm: random cells from a seed (engine, memory, neighbours, faults, policy),
+// each simulated natively and with the policy.  A cell that is slower or reads more than natively,
+// beyond the credit, is made smaller and reported as a scenario that reproduces it.  Each cell runs
+// in a process of its own, so that a crash or hang counts as harm too.
 // Threads: one.
 #ifndef PPC_SIM_FUZZ_H_
 #define PPC_SIM_FUZZ_H_
@@ -16,7 +16,7 @@
 
 namespace ppc::sim {
 
-inline constexpr double kMostTime = 1.03;   // of native's, beyond the credit
+inline constexpr double kMostTime = 1.03;   // of the native time, beyond the credit
 inline constexpr double kMostBytes = 1.05;  // likewise
 
 struct FuzzOptions {
@@ -24,7 +24,7 @@ struct FuzzOptions {
   uint64_t first = 0;  // number of the first cell
   uint64_t cells = 100;
   double minutes = 0;         // 0: all cells
-  uint64_t credit_mib = 128;  // of a policy's first mistakes
+  uint64_t credit_mib = 128;  // for a policy's first mistakes
   std::string policy;         // "": any
   bool shrinks = true;
 };
@@ -34,7 +34,7 @@ struct Harm {
   std::string what;  // "time", "bytes", "endless", "crash", "hang", "error"
   std::string why;   // of an error
   Comparison measured;
-  Json scenario;  // made smaller, with what is expected
+  Json scenario;  // made smaller, with the expected result
 };
 
 struct FuzzResult {
@@ -44,11 +44,11 @@ struct FuzzResult {
 
 // The scenario of a cell.
 Json FuzzCell(uint64_t seed, uint64_t cell, const FuzzOptions& options);
-// Runs a cell in a child; `what` is empty where it does no harm.
+// Runs a cell in a child; `what` is empty if it does no harm.
 Harm RunCell(const Json& scenario, uint64_t seed);
-// Smaller scenarios with the same harm, the smallest found.
+// Finds a smaller scenario with the same harm.
 Json ShrinkCell(Json scenario, const std::string& what, uint64_t seed);
-// Tells each harm as it is found.
+// Calls `tell` with each harm as it is found.
 FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const Harm&)>& tell);
 
 }  // namespace ppc::sim

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// A policy that harms, to show what the runtime lets it do.
-// Config: {"way": "drops" | "loads" | "unread" | "waited" | "random" | "silent", "seed": N,
-// "progress": true}.
-//   drops   all files that were missed are dropped, mapped pages too, five times a second
-//   loads   all files of the mount are loaded over and over, the last ones first
-//   unread  files that no reader has missed are loaded over and over, and dropped to make room
-//   waited  at each miss 8 MiB are loaded as if a reader waited: the kernel drops others for them
-//   random  ranges of known files are loaded and dropped at random
+// A policy that harms, to show what the runtime lets it do.  Config: {"way": "drops" | "loads" |
+// "unread" | "waited" | "random" | "silent", "seed": N, "progress": true}.
+//   drops   drops all files that were missed, mapped pages too, five times a second
+//   loads   loads all files of the mount over and over, the last ones first
+//   unread  loads files that no reader has missed over and over, and drops them to make room
+//   waited  at each miss loads 8 MiB as if a reader waited: the kernel drops other pages for them
+//   random  loads and drops ranges of known files at random
 //   silent  manages read-ahead and returns no list
-// With "progress" it has readers' hits told; the observer unmaps pages of such policies alone.
+// With "progress" it asks for readers' hits; only for such policies does the observer unmap pages.
 // Threads: as in ppc.h.
 #include <random>
 #include <set>
@@ -77,7 +75,7 @@ class Hostile : public ppc::Policy {
 
  private:
   static constexpr uint64_t kStep = 8 << 20;
-  static constexpr uint64_t kSteps = 64;  // of a file, before the next one's turn
+  static constexpr uint64_t kSteps = 64;  // per file, before the next file's turn
 
   ppc_io& Add(const Known& known, uint64_t offset, uint64_t size) {
     ppc_io& io = list_.Add(known.file, offset, size);
@@ -95,7 +93,7 @@ class Hostile : public ppc::Policy {
     return Add(known, random_() % (known.size / kStep + 1) * kStep, kStep);
   }
 
-  // The missed file and all others of its directory.
+  // Learns the missed file and all others of its directory.
   void Learn(const char* path) {
     if (path == nullptr) return;
     const std::string text = path;
@@ -121,7 +119,7 @@ class Hostile : public ppc::Policy {
   std::set<std::string> directories_;
   std::vector<Known> files_;
   uint64_t next_ = 0;
-  uint32_t service_ = 0;  // whose reader missed last: it pays for what is loaded and dropped
+  uint32_t service_ = 0;  // service of the last miss: charged for all loads and drops
   ppc::IoList list_;
 };
 

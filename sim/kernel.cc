@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns processes' reads and faults, and the disk requests they make.
+// Owns processes' reads and faults, and their disk requests.
 #include "sim/kernel.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
     }
     submitted += io.pages;
     if (Watches(file) && !by_loader && thread->process != nullptr) {
-      // Page by page: the first is told at once, the rest together.
+      // Page by page: the first is reported at once, the rest together.
       const uint32_t page = io.first - file->first;
       NoteInsertion(thread, file, page, page + 1);
       if (io.pages > 1) NoteInsertion(thread, file, page + 1, page + io.pages);
@@ -167,7 +167,7 @@ void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, ui
     open->ra_size = NextSize(open->ra_size, most);
     open->ra_async = open->ra_size;
   } else if (!initial && hit_marker) {
-    // Several streams in one file: from the next hole on.
+    // Several streams in one file: continue at the next hole.
     uint32_t start = page + 1;
     while (start < open->file->pages && start - page <= most && !IsAbsent(open->file, start)) {
       ++start;
@@ -178,7 +178,7 @@ void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, ui
     open->ra_async = open->ra_size;
   } else if (!initial && request <= most && page != open->prev_page &&
              page != open->prev_page + 1) {
-    // Random: what was asked for, no more.
+    // Random access: only the requested pages.
     Submit(thread, open->file, page, page + request, thread->process->node, false);
     return;
   } else {
@@ -201,7 +201,7 @@ void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, ui
 }
 
 void Kernel::SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request) {
-  // RFS turns read-ahead off for managed files: exactly what is asked for.
+  // RFS turns read-ahead off for managed files: only the requested pages.
   if (Managed(open) || ra_pages_ == 0) {
     Submit(thread, open->file, page, page + request, thread->process->node, false);
     return;
@@ -223,7 +223,7 @@ void Kernel::ReadAround(Thread* thread, OpenFile* open, uint32_t page) {
   open->ra_async = ra_pages_ / 4;
   Submit(thread, open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node,
          false, open->ra_start + open->ra_size - open->ra_async);
-  // A file shorter than the window, or a page the window did not hold.
+  // The file is shorter than the window, or the window did not include the page.
   if (IsAbsent(open->file, page))
     Submit(thread, open->file, page, page + 1, thread->process->node, false);
 }
@@ -250,7 +250,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   CacheFile* const file = open->file;
   const uint64_t stop = std::min(offset + bytes, file->bytes);
   if (offset >= stop) return;
-  // odirect=auto: past the cache while no policy is attached.
+  // odirect=auto: bypasses the cache while no policy is attached.
   if (open->direct && !IsAttached(open)) {
     ReadDirect(thread, open, offset, stop - offset);
     return;
@@ -261,14 +261,14 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   if (IsAttached(open)) NoticeRead(thread, open, first, end);
   for (uint32_t page = first; page < end; ++page) {
     if (PageOf(file, page).state == PageState::kAbsent && PageOf(file, page).failed) {
-      if (!ReadAlone(thread, file, page)) continue;  // EIO; the reader goes on behind it
+      if (!ReadAlone(thread, file, page)) continue;  // EIO; the reader skips the page
     }
     if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).readahead) AsyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).state == PageState::kReading) {
       cpus_.Settle(thread);
       WaitFor(file, page);
-      if (PageOf(file, page).state == PageState::kAbsent) {  // it failed, or was reclaimed
+      if (PageOf(file, page).state == PageState::kAbsent) {  // failed, or was reclaimed
         --page;
         continue;
       }
@@ -294,7 +294,7 @@ void Kernel::ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes) {
 
 // ---------------------------------------------------------------------- mapping
 
-// filemap_map_pages(), through RFS's: beacons and pages being traced are left out.
+// filemap_map_pages(), through RFS's own: leaves out beacons and traced pages.
 void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
   CacheFile* const file = open->file;
   const uint32_t process = thread->process->slot;
@@ -360,7 +360,7 @@ bool Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
   }
   thread->faults = false;
   cache_->Map(file->first + page, process);
-  // The second try, after the wait, maps around.
+  // The second try, after the wait, uses fault-around.
   if (waited && !traced && !is_beacon) MapAround(thread, open, page);
   return true;
 }
@@ -372,11 +372,11 @@ void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t by
   const uint32_t first = PageOfOffset(offset);
   const uint32_t end = PageOfOffset(offset + bytes + kPage - 1);
   for (uint32_t page = first; page < end; ++page) {
-    // The page may go again before it is touched.
+    // The page may be dropped again before it is touched.
     bool is_there = true;
     while (is_there && (PageOf(file, page).mapped >> process & 1) == 0)
       is_there = Fault(thread, open, page, true);
-    if (!is_there) continue;  // the process catches the signal and goes on behind it
+    if (!is_there) continue;  // the process catches the signal and skips the page
     cache_->Touch(file->first + page, process);
     const uint64_t from = std::max<uint64_t>(offset, uint64_t{page} * kPage);
     const uint64_t to = std::min<uint64_t>(offset + bytes, (uint64_t{page} + 1) * kPage);

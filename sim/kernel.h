@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the kernel does when a process reads or touches a file of the mount: native
-// read-ahead (read() and mapping, as mm/readahead.c and mm/filemap.c have it) while no policy
-// manages it, and otherwise what RFS does: events, demand window, beacons, tracing; or what the
-// observer sees, which changes nothing.
+// Owns the kernel's part when a process reads or touches a file of the mount: native read-ahead
+// (read() and mapping, as in mm/readahead.c and mm/filemap.c) without a managing policy, else RFS:
+// events, demand window, beacons, tracing; or the observer's events, which change nothing.
 //
 // Calls that may wait are made from a fiber.
 // Threads: one.
@@ -30,7 +29,7 @@ inline constexpr uint32_t kMaxMounts = 8;
 
 inline uint32_t PageOfOffset(uint64_t offset) { return static_cast<uint32_t>(offset / kPage); }
 
-// What the machine's CPUs take; measured constants, see README.md.
+// CPU times of the machine; measured constants, see README.md.
 struct CpuOptions {
   uint32_t cpus = 2;
   uint64_t fault_ns = 10'000;         // a page fault or system call
@@ -43,13 +42,13 @@ struct CpuOptions {
 
 struct Thread;
 
-// Processes compute on so many CPUs, first come first served.
+// A number of CPUs on which processes compute, first come first served.
 class Cpus {
  public:
   Cpus(Scheduler* scheduler, uint32_t count) : scheduler_(scheduler), free_ns_(count, 0) {}
-  // When work of so much time, begun now, is done.
+  // Returns when work of this duration, begun now, is done.
   uint64_t Reserve(uint64_t ns);
-  // Collects small times of a thread; waits for a CPU when enough has gathered.
+  // Adds up small times of a thread; waits for a CPU when enough has gathered.
   void Use(uint64_t ns, Thread* thread);
   void Settle(Thread* thread);
 
@@ -69,11 +68,11 @@ struct Process {
 };
 
 struct Thread {
-  Process* process = nullptr;   // none: the runner's
-  PayerId payer = kRunnerPays;  // where there is no process
+  Process* process = nullptr;   // nullptr: the runner's thread
+  PayerId payer = kRunnerPays;  // if there is no process
   int tid = 0;
-  uint64_t debt_ns = 0;        // computed, not yet waited for
-  uint64_t busy_until_ns = 0;  // of that, what has a CPU already
+  uint64_t debt_ns = 0;        // CPU time not waited for yet
+  uint64_t busy_until_ns = 0;  // part of it that has a CPU already
   uint64_t majflt = 0;
   uint64_t errors = 0;  // pages that could not be read: EIO or SIGBUS
   bool faults = false;  // in a page fault
@@ -91,7 +90,7 @@ struct OpenFile {
   int64_t prev_page = -1;
   std::array<uint64_t, 8> beacons{};
   size_t next_beacon = 0;
-  Event pending{};  // ACCESS not yet queued
+  Event pending{};  // ACCESS, not queued yet
 };
 
 struct KernelOptions {
@@ -99,16 +98,16 @@ struct KernelOptions {
   uint64_t read_ahead_bytes = 128 << 10;
   uint64_t window_bytes = 1 << 20;
   uint64_t beacon_bytes = 4 << 20;
-  bool observes = false;     // no module: what the observer can do
-  uint32_t lost_in_100 = 0;  // events that never reach the runtime
+  bool observes = false;     // no module: the observer's abilities
+  uint32_t lost_in_100 = 0;  // percentage of events that never reach the runtime
 };
 
 // Pages that cannot be read, by their index in the page cache.
 struct BadPages {
   uint32_t first = 0;
   uint32_t end = 0;
-  uint64_t all_from_ns = ~uint64_t{0};  // from then on no page can be read
-  uint64_t delay_ns = 0;                // until the disk gives a request up
+  uint64_t all_from_ns = ~uint64_t{0};  // from then on every read fails
+  uint64_t delay_ns = 0;                // until the disk gives up a request
 };
 
 class Kernel {
@@ -118,11 +117,11 @@ class Kernel {
   // ---- processes
   OpenFile* Open(Thread* thread, CacheFile* file, bool through_ppc, bool direct);
   void Close(Thread* thread, OpenFile* open);
-  // read() of a range; returns when it is in the process's buffer.
+  // read() of a range; returns when it is copied to the process's buffer.
   void Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
   // Copies a range out of a mapping.
   void Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
-  // MAP_POPULATE: position, but not consumption.
+  // MAP_POPULATE: advances the position, but is no consumption.
   void Populate(Thread* thread, OpenFile* open);
   void Munmap(Thread* thread, OpenFile* open);
   void SetBad(const BadPages& bad) { bad_ = bad; }
@@ -141,11 +140,11 @@ class Kernel {
   Device& device(uint32_t mount) { return devices_[mount]; }
   void Attach(uint32_t mount, const AttachOptions& options);
   void Detach(uint32_t mount);
-  // The attached consumer has been silent for its lease.
+  // Ends the attachment of a consumer that was silent for its lease.
   void Expire(uint32_t mount);
   LoadResult Load(const LoadRequest& request, const std::function<bool()>& cancelled);
   EvictResult Evict(const EvictRequest& request);
-  // Brings a range in as a plain reader without events (the runtime itself).
+  // Reads a range as a plain reader without events (the runtime itself).
   void ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes);
   uint64_t window_bytes() const { return window_; }
   uint64_t beacon_bytes() const { return beacon_; }
@@ -157,16 +156,16 @@ class Kernel {
   Scheduler& scheduler() { return *scheduler_; }
 
  private:
-  // A thread that reads a file, as the observer keeps it; bytes.
+  // The observer's record of a thread that reads a file; bytes.
   struct Watched {
     Event who;
     uint32_t mount = 0;
     uint64_t time_ns = 0;
-    uint64_t first = 0, end = 0;  // accessed and not told
+    uint64_t first = 0, end = 0;  // accesses not reported yet
     uint8_t flags = 0;
     uint64_t told = 0, told_end = 0;  // the last position
     bool is_told = false;
-    uint64_t miss_end = 0, miss_to = 0;  // inserted: up to where told, up to where
+    uint64_t miss_end = 0, miss_to = 0;  // insertions reported up to, and inserted up to
     bool has_missed = false;
     EventKind miss_kind = EventKind::kMissFault;
   };
@@ -176,20 +175,19 @@ class Kernel {
     std::vector<Fiber*> waiters;
   };
 
-  // Submits what is absent of [first, end); returns how many pages.
+  // Submits the absent pages of [first, end); returns how many.
   uint32_t Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_t end, int node,
                   bool by_loader, uint32_t lookahead = kNone);
   void Answer(uint32_t io);
   void Complete(uint32_t io);
   bool IsBad(const Io& io) const;
-  // Reads one page alone, as the kernel does with a page whose read-ahead failed; false: it cannot
-  // be read.
+  // Reads one page alone, as the kernel does after failed read-ahead; false: it cannot be read.
   bool ReadAlone(Thread* thread, CacheFile* file, uint32_t page);
-  // Waits until a page is there or has gone again.
+  // Waits until a page is present or dropped again.
   void WaitFor(CacheFile* file, uint32_t page);
   Page& PageOf(const CacheFile* file, uint32_t page) { return cache_->page(file->first + page); }
-  // A page that could not be read stays in the kernel's cache, without content: read-ahead, windows
-  // and loads leave it out, and its reader tries it alone.
+  // A page that could not be read stays in the page cache without content: read-ahead, windows and
+  // loads skip it, and its reader tries it alone.
   bool IsAbsent(const CacheFile* file, uint32_t page) {
     return PageOf(file, page).state == PageState::kAbsent && !PageOf(file, page).failed;
   }
@@ -254,7 +252,7 @@ class Kernel {
   bool flushes_ = false;
   BadPages bad_;
   uint64_t failed_requests_ = 0;
-  uint64_t lot_ = 1;                                     // of the next event: lost or not
+  uint64_t lot_ = 1;                                     // decides whether the next event is lost
   std::map<std::pair<uint64_t, int>, Watched> watched_;  // by file and thread
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a stock kernel tells of its page cache, as the observer's BPF programs put it: reads
-// and faults are positions, fault-around's 64 KiB included; insertions, the kernel's own read-ahead
-// among them, are misses that are not the process's own; both are gathered to 1 MiB.
+// Owns the events of a stock kernel's page cache as the observer's BPF programs form them: reads
+// and faults are positions, fault-around's 64 KiB included; insertions, also by the kernel's own
+// read-ahead, are misses that are not the process's own; both are merged up to 1 MiB.
 #include <utility>
 
 #include "sim/kernel.h"
@@ -10,8 +10,8 @@ namespace ppc::sim {
 namespace {
 
 constexpr uint64_t kGatherBytes = 1 << 20;
-constexpr uint64_t kRunNs = 1'000'000;      // later insertions are of another request
-constexpr uint64_t kReturnNs = 10'000'000;  // at the beginning of a file again
+constexpr uint64_t kRunNs = 1'000'000;      // later insertions belong to another request
+constexpr uint64_t kReturnNs = 10'000'000;  // back at the beginning of a file
 
 }  // namespace
 

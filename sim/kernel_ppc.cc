@@ -9,7 +9,7 @@
 namespace ppc::sim {
 namespace {
 
-constexpr uint64_t kLookNs = 10;  // whether a page is there
+constexpr uint64_t kLookNs = 10;  // CPU time to look up a page
 
 }  // namespace
 
@@ -188,8 +188,8 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
     }
     Thread thread{.payer = static_cast<PayerId>(request.charge)};
     Submit(&thread, file, first, last, request.node, true);
-    // A step that finds everything resident takes time, too, else a policy that asks for it again
-    // and again would stop the clock.
+    // A step without absent pages takes time too: else a policy that repeats it would stop the
+    // clock.
     if (absent.empty()) {
       thread.debt_ns += options_.cpu.fault_ns + (last - first) * kLookNs;
       cpus_.Settle(&thread);
@@ -198,7 +198,7 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
       WaitFor(file, page);
       const bool is_there = PageOf(file, page).state == PageState::kUptodate;
       (is_there ? result.loaded : result.failed) += kPage;
-      // The observer drops what a failed load leaves without content.
+      // The observer drops pages that a failed load leaves without content.
       if (!is_there && options_.observes) PageOf(file, page).failed = false;
     }
     result.submitted += absent.size() * kPage;
@@ -210,7 +210,7 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
   return result;
 }
 
-// Without the module a page goes with the only process that has it mapped.
+// Without the module a page can be dropped only through a single process that maps it.
 bool Kernel::CanUnmap(const Page& page) const {
   return !options_.observes || std::has_single_bit(page.mapped);
 }

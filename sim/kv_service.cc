@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kKvPid = 700'000'000;
 
-// Not std::shuffle: its result differs between libraries.
+// Not std::shuffle: results differ between libraries.
 void MixUp(std::vector<uint32_t>* list, size_t from, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (size_t i = list->size(); i > from + 1; --i)
@@ -43,7 +43,8 @@ std::vector<std::string> KvService::AddFiles(PageCache* cache, const KvOptions& 
   return paths;
 }
 
-// Which object is read when.  Keys are hashes: the chain goes through the directory at random.
+// The order in which objects are read.  Keys are hashes, so the chain visits the directory at
+// random.
 std::vector<uint32_t> KvService::OrderOf(uint32_t pass) const {
   std::vector<uint32_t> order(options_.files());
   std::iota(order.begin(), order.end(), 0u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the modelled consumer of a directory of KV-cache objects: it reads all chunks of a layer,
-// one after the other, then computes for a fixed time, layer by layer; and the same again in
-// further passes, the page cache being emptied in between.  The last pass is what is reported.
+// Owns the modelled consumer of a directory of KV-cache objects: layer by layer, it reads all
+// chunks in sequence, then computes for a fixed time.  Further passes repeat that after the page
+// cache is emptied; the last pass is reported.
 // Threads: one.
 #ifndef PPC_SIM_KV_SERVICE_H_
 #define PPC_SIM_KV_SERVICE_H_
@@ -14,7 +14,7 @@
 
 namespace ppc::sim {
 
-enum class KvLayout { kFiles, kLarge };  // a file an object, or one file of all
+enum class KvLayout { kFiles, kLarge };  // one file per object, or one file for all
 enum class KvOrder { kChain, kRandom, kChanged };
 
 struct KvOptions {
@@ -24,13 +24,13 @@ struct KvOptions {
   uint64_t object_bytes = 64 << 10;
   double compute_s = 0.02;  // a layer
   uint32_t passes = 2;
-  bool is_dropped = true;  // the page cache, before each pass but the first
+  bool is_dropped = true;  // empty the page cache before each pass but the first
   double pause_s = 5;      // between two passes
   KvLayout layout = KvLayout::kFiles;
-  // Two thirds of the objects are read in each pass.  changed: the last pass leaves the chain half
-  // way, for the others; random: others in another order in each pass.
+  // Each pass reads two thirds of the objects.  changed: the last pass leaves the chain half way
+  // for the remaining objects; random: each pass has another order.
   KvOrder order = KvOrder::kChain;
-  uint32_t swaps_in_100 = 0;  // of neighbouring objects that change places, in each pass anew
+  uint32_t swaps_in_100 = 0;  // per cent of neighbours that swap places in each pass
   uint64_t objects() const { return uint64_t{layers} * chunks; }  // of a pass
   uint64_t files() const { return objects() / 2 * 3; }
   uint64_t bytes() const { return objects() * object_bytes; }
@@ -43,7 +43,7 @@ class KvService {
   // Adds the objects' files; returns their paths.
   static std::vector<std::string> AddFiles(PageCache* cache, const KvOptions& options,
                                            const std::string& directory);
-  // From a fiber.  `bytes` of the report are what the disk gave in the last pass.
+  // In a fiber.  `bytes` of the report: read from the disk in the last pass.
   ServiceReport Run(const std::vector<std::string>& paths);
 
  private:

@@ -7,7 +7,7 @@
 namespace ppc::sim {
 namespace {
 
-// The share of the disk reads that fell in the first half of the start-up.
+// The share of disk reads in the first half of the start-up.
 double EarlyShare(const StartUpResult& run) {
   const double half_s = static_cast<double>(run.report.ready_ns - run.zero_ns) / 2e9;
   uint64_t early = 0;
@@ -67,8 +67,8 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["store_wait_s"] = run.store_wait_s;
   m["majflt"] = static_cast<double>(run.report.majflt);
   if (!s.kv.is_on) return;
-  // All of the last pass: what it stalls, its time against what computing and the disk need at
-  // least, the first object being waited for in any case.
+  // The last pass: its stalls, and its time against the least that computing and the disk need; the
+  // first object is waited for in any case.
   const double compute = s.kv.compute_s * s.kv.layers;
   const auto bytes = static_cast<double>(s.kv.bytes());
   const double first = static_cast<double>(s.disk.latency_ns) / 1e9 +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what is said of one start-up in numbers.  They are listed in README.md.
+// Owns the metrics of one start-up.  README.md lists them.
 // Threads: any.
 #ifndef PPC_SIM_METRICS_H_
 #define PPC_SIM_METRICS_H_

@@ -11,7 +11,7 @@
 namespace ppc::sim {
 namespace {
 
-constexpr uint64_t kTokenizerBytes = 7 << 20;  // a tokenizer.json of today
+constexpr uint64_t kTokenizerBytes = 7 << 20;  // a typical tokenizer.json
 
 }  // namespace
 
@@ -22,7 +22,7 @@ ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t sc
     files.small.push_back(directory + "/" + name);
     cache->AddFile(files.small.back(), std::max<uint64_t>(bytes, text.size()), text);
   };
-  // Any size up to twice the mean, as modules of packages have.
+  // Sizes up to twice the mean, like modules of packages.
   std::mt19937_64 random(1);
   for (uint32_t i = 0; i < packages.files; ++i) {
     const std::string package = "lib/p" + std::to_string(i / 64);

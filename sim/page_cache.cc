@@ -99,9 +99,9 @@ void PageCache::ShrinkActive(uint64_t pages) {
   }
 }
 
-// Looks at `pages` pages of the inactive list's end; returns how many went.
+// Looks at `pages` pages at the end of the inactive list; returns how many it freed.
 uint64_t PageCache::ReclaimBatch(uint64_t pages) {
-  // The lists' balance below a gigabyte: inactive is not to be smaller than active.
+  // Balance below a gigabyte: inactive must not be smaller than active.
   if (inactive_.size < active_.size) ShrinkActive(pages);
   uint64_t freed = 0;
   for (; pages > 0 && inactive_.tail != kNone; --pages) {
@@ -133,13 +133,13 @@ uint64_t PageCache::ReclaimBatch(uint64_t pages) {
 
 void PageCache::MakeRoom() {
   constexpr int kRounds = 64;
-  // The first round clears what says that a page is in use.  Where the third one frees nothing
-  // either, all pages are being read, and the kernel gives up, too.
+  // The first round clears the marks of pages in use.  If the third one frees nothing either, all
+  // pages are being read, and the kernel gives up too.
   constexpr int kFruitlessRounds = 3;
   int fruitless = 0;
   for (int round = 0; IsFull() && round < kRounds && !has_given_up_; ++round) {
     ++stats_.limit_hits;
-    // Batch after batch, through all pages if need be; what one has freed is enough.
+    // Batch after batch, through all pages if necessary, until one has freed something.
     uint64_t looked = 0;
     uint64_t freed = ReclaimBatch(kReclaimBatch);
     for (; freed == 0 && looked < inactive_.size + active_.size; looked += kReclaimBatch)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the modelled page cache: which page is there, on which node, mapped by whom; the memory
-// limit of the service's control group; and the kernel's own reclaim (two lists, second chance,
-// refault activation) when that limit or the machine is full.
+// Owns the modelled page cache: which pages are present, on which node, mapped by which processes;
+// the memory limit of the service's control group; and the kernel's reclaim (two lists, second
+// chance, refault activation) when that limit or the machine is full.
 //
-// A page is charged to the process that brings it in: the control group that holds the limit has
-// one below it for each service, one for the runner and one for all others. Threads: one.
+// A page is charged to the process that brings it in: below the control group with the limit is one
+// group for each service, one for the runner and one for all other processes.
+// Threads: one.
 #ifndef PPC_SIM_PAGE_CACHE_H_
 #define PPC_SIM_PAGE_CACHE_H_
 
@@ -20,18 +21,18 @@ namespace ppc::sim {
 
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kNone = ~0u;
-inline constexpr uint32_t kMaxProcesses = 32;  // that have something mapped
+inline constexpr uint32_t kMaxProcesses = 32;  // that map something
 
 // The payer of a page.
 using PayerId = uint8_t;
 inline constexpr PayerId kRunnerPays = 0;
 inline constexpr PayerId kOthersPay = 1;
-inline constexpr PayerId kServicePays = 2;  // the first of them, the others follow
+inline constexpr PayerId kServicePays = 2;  // the first service, further ones follow
 inline constexpr size_t kPayers = 32;
 
 struct MemoryOptions {
   uint64_t limit_bytes = 0;  // of the control group; 0: none
-  uint64_t other_bytes = 0;  // charged to it beside page cache
+  uint64_t other_bytes = 0;  // charged to it besides page cache
   uint32_t nodes = 2;
   uint64_t node_bytes = uint64_t{64} << 30;  // for page cache, each
 };
@@ -41,19 +42,19 @@ enum class PageState : uint8_t { kAbsent, kReading, kUptodate };
 struct Page {
   uint32_t prev = kNone;  // list neighbours; prev of an absent page is its eviction number
   uint32_t next = kNone;
-  uint32_t io = 0;        // of a page that is being read
+  uint32_t io = 0;        // request number while being read
   uint32_t mapped = 0;    // bit per process
-  uint32_t accessed = 0;  // of `mapped`: touched since reclaim looked
+  uint32_t accessed = 0;  // part of `mapped` that touched it since reclaim last looked
   PageState state = PageState::kAbsent;
   uint8_t list = 0;  // 0 none, 1 inactive, 2 active
   int8_t node = 0;
   bool referenced : 1 = false;
   bool readahead : 1 = false;    // PG_readahead
   bool ever_read : 1 = false;    // came from the disk before
-  bool wanted : 1 = false;       // some process has touched it, ever
+  bool wanted : 1 = false;       // touched by some process, ever
   bool released : 1 = false;     // dropped by the policy, not read since
   bool by_loader : 1 = false;    // the runtime's loader brought it in
-  bool shadow : 1 = false;       // evicted by reclaim: prev is its number
+  bool shadow : 1 = false;       // evicted by reclaim: prev is its eviction number
   bool read_unused : 1 = false;  // read and not touched since
   bool failed : 1 = false;       // the last request that held it failed
 };
@@ -75,18 +76,18 @@ struct CacheFile {
 struct CacheStats {
   uint64_t read = 0;            // from the disk
   uint64_t reread = 0;          // of that, pages that had been read before
-  uint64_t refaulted = 0;       // of that, pages the policy had dropped and a process then missed
+  uint64_t refaulted = 0;       // of that, dropped by the policy, then missed by a process
   uint64_t reclaimed = 0;       // dropped by the kernel
   uint64_t evicted = 0;         // dropped by the policy
   uint64_t dropped_unused = 0;  // read, and dropped before a reader touched it
-  uint64_t spilled = 0;         // not on the node asked for
-  uint64_t exclusive = 0;       // loaded by the runtime, for one worker alone
-  uint64_t misplaced = 0;       // of that, not on this worker's node
-  uint64_t used_alone = 0;      // touched by the one worker that needs it
-  uint64_t used_afar = 0;       // of that, on another node than this worker's
+  uint64_t spilled = 0;         // not on the requested node
+  uint64_t exclusive = 0;       // loaded by the runtime for a single worker
+  uint64_t misplaced = 0;       // of that, not on the worker's node
+  uint64_t used_alone = 0;      // touched by the single worker that needs it
+  uint64_t used_afar = 0;       // of that, not on the worker's node
   uint64_t limit_hits = 0;      // count: memory.events max
   uint64_t peak = 0;            // of page cache
-  std::array<uint64_t, kPayers> charged{};  // of `read`, by who pays
+  std::array<uint64_t, kPayers> charged{};  // of `read`, by payer
 };
 
 class PageCache {
@@ -99,14 +100,14 @@ class PageCache {
   std::deque<CacheFile>& files() { return files_; }
 
   Page& page(uint32_t index) { return pages_[index]; }
-  // Takes a page for reading into it.
+  // Allocates a page to read into.
   void Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer = kOthersPay);
   void ReadDone(uint32_t index);
-  // The disk could not read it: it is absent again.
+  // The disk could not read the page: it is absent again.
   void ReadFailed(uint32_t index);
   // Drops all clean pages that no process maps, as /proc/sys/vm/drop_caches does.
   void DropUnmapped();
-  // False: absent, being read, or mapped and not to be unmapped.
+  // False: absent, being read, or mapped and `unmap` is false.
   bool Drop(uint32_t index, bool unmap);
   // mark_page_accessed().
   void MarkAccessed(uint32_t index);
@@ -116,15 +117,14 @@ class PageCache {
   void Unmap(uint32_t first, uint32_t pages, uint32_t process);
   void DropEverything();  // between runs
   void ForgetHistory();
-  // By page: node of the one worker that needs it, -1 where there is none.
+  // By page: node of the single worker that needs it, -1 if there is none.
   void SetPlaces(std::vector<int8_t> places) { places_ = std::move(places); }
 
   uint64_t resident_bytes() const { return resident_ * kPage; }
   uint64_t used_bytes() const { return resident_bytes() + options_.other_bytes; }
   uint64_t node_bytes(int node) const { return node_pages_[static_cast<size_t>(node)] * kPage; }
   const MemoryOptions& options() const { return options_; }
-  // Processes take memory of their own, batch by batch; the kernel reclaims page cache at the
-  // limit.
+  // Processes allocate memory batch by batch; at the limit the kernel reclaims page cache.
   void SetOther(uint64_t bytes);
   CacheStats& stats() { return stats_; }
 
@@ -151,7 +151,7 @@ class PageCache {
   List inactive_;
   List active_;
   uint64_t resident_ = 0;
-  bool has_given_up_ = false;  // nothing can go until a page has been read
+  bool has_given_up_ = false;  // nothing can be freed until a page has been read
   uint32_t evictions_ = 0;
   CacheStats stats_;
   std::vector<int8_t> places_;

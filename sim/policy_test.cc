@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-policy-test: a policy library over modelled and recorded start-ups, by the real runtime; says
-// which rules of the ABI it breaks.
-// Threads: one; each start-up in a process of its own, which a policy may crash or hang.
+// ppc-policy-test: runs a policy library over modelled and recorded start-ups with the real
+// runtime, and reports the rules of the ABI that it breaks.
+// Threads: one; each start-up in a process of its own, since the policy may crash or hang.
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,10 +34,10 @@ using namespace ppc;
 using namespace ppc::sim;
 namespace fs = std::filesystem;
 
-// Hooks run in real time; one that takes longer than this would be dropped on a real machine.
+// Hooks run in real time; a longer one would cost the policy its place on a real machine.
 constexpr uint64_t kSlowHookUs = 1'000'000;
 constexpr int kHangsAfterMs = 120'000;
-// Above these a policy works, but hardly as it was meant.
+// Above these shares a policy works, but hardly as intended.
 constexpr double kMuchAgain = 0.05;
 constexpr double kMuchUnused = 0.05;
 
@@ -65,7 +65,7 @@ Trace Recorded(const fs::path& log) {
   return trace;
 }
 
-// Recorded logs that come with this program: where it is installed, and in a build.
+// Recorded logs shipped with this program: of the installation, or of the build.
 Result<std::vector<Trace>> ShippedLogs() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -109,13 +109,13 @@ Result<Outcome> RunTrace(const Trace& trace, const std::string& policy, const Js
   Json json = trace.scenario;
   json["system"]["policy"] = policy;
   json["system"]["config"] = config;
-  json["expect"] = {{"native_startup_ratio", {{"max", 1e9}}}};  // so that it is measured
+  json["expect"] = {{"native_startup_ratio", {{"max", 1e9}}}};  // for a native run
   Result<Scenario> scenario = ParseScenario(json, trace.name);
   if (!scenario) return scenario.error();
   return RunScenario(*scenario, /*seed=*/1);
 }
 
-// In the child: the outcome, or the error, as one JSON object.
+// In the child: writes the outcome, or the error, as one JSON object.
 void Tell(const Trace& trace, const std::string& policy, const Json& config, int to) {
   const Result<Outcome> outcome = RunTrace(trace, policy, config);
   Json told;
@@ -133,7 +133,7 @@ struct Heard {
   bool has_hung = false;
 };
 
-// Until it says no more.
+// Reads until end of file.
 Heard Listen(int from) {
   Heard heard;
   std::array<char, 65536> part{};
@@ -151,7 +151,7 @@ Heard Listen(int from) {
   }
 }
 
-// Which rules are broken, "" = none.
+// The broken rules, "" = none.
 std::string Broken(const Json& status) {
   std::string broken;
   const auto say = [&broken](const std::string& what) {
@@ -173,7 +173,7 @@ std::string Broken(const Json& status) {
   return broken;
 }
 
-// What it did, and what its author may want to look at.
+// A summary of the run, and remarks for the policy's author.
 std::string Did(const Json& told) {
   const Json& status = told["status"];
   const Json& metrics = told["metrics"];
@@ -216,7 +216,7 @@ bool Test(const Trace& trace, const std::string& policy, const Json& config, boo
   if (child == 0) {
     if (!is_verbose) (void)!freopen("/dev/null", "w", stderr);
     Tell(trace, policy, config, to.Get());
-    _exit(0);  // nothing of the policy's is to run behind it
+    _exit(0);  // no code of the policy may run after this
   }
   to.Reset();
   const Heard heard = Listen(from.Get());
@@ -257,7 +257,7 @@ Result<Json> ReadConfig(const std::string& text) {
   return config;
 }
 
-// "ppc_prefetch ppc_evict".
+// Lists the hooks: "ppc_prefetch ppc_evict".
 std::string Hooks(const ppc_operation& table) {
   std::string hooks;
   const auto say = [&hooks](const char* name, bool has) {

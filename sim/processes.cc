@@ -23,7 +23,7 @@ void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const
   environment << "PPC_WORKER=" << worker << '\0' << "LOCAL_RANK=" << worker << '\0';
 }
 
-// What the runtime reads about a process without a service: its group and command line.
+// The /proc files that the runtime reads for a process without a service: group and command line.
 void WriteStat(const Process& process, int leader, const std::string& proc) {
   constexpr uint64_t kTickNs = 10'000'000;
   constexpr int kGroup = 5, kStart = 22, kLast = 52;

@@ -7,7 +7,7 @@
 namespace ppc::sim {
 namespace {
 
-constexpr uint64_t kWeightsBytes = 32 << 20;  // a file this large is what "load" begins with
+constexpr uint64_t kWeightsBytes = 32 << 20;  // "load" begins with a file of this size
 
 bool IsAccess(const Event& event, bool has_accesses) {
   if (event.length == 0) return false;

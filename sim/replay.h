@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a recorded log (ppc-runner --record) as a service: every thread makes its accesses again, in
-// their order.  Between two hits it takes the time it took then; after a miss none, because that
-// time was the disk's.
+// Owns a recorded log (ppc-runner --record) as a service: every thread repeats its accesses in
+// order.  Between two hits it takes the recorded time; after a miss none, because that time was the
+// disk's.
 // Threads: one.
 #ifndef PPC_SIM_REPLAY_H_
 #define PPC_SIM_REPLAY_H_
@@ -18,11 +18,11 @@ namespace ppc::sim {
 class LogService {
  public:
   // Adds the log's files to the cache.  A log with ACCESS events (recorded with tracing) is
-  // replayed by these; one without, by its misses and progress.
+  // replayed by these, another one by its misses and progress.
   LogService(Kernel* kernel, const EventLog& log, uint32_t nodes, bool through_ppc,
              const std::string& proc);
   static void AddFiles(PageCache* cache, const EventLog& log);
-  // From a fiber.
+  // In a fiber.
   ServiceReport Run();
 
  private:

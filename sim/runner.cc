@@ -11,9 +11,9 @@
 namespace ppc::sim {
 namespace {
 
-constexpr double kBlindShare = 16;            // as the runtime has it
+constexpr double kBlindShare = 16;            // as in the runtime
 constexpr uint64_t kRetryNs = 100'000'000;    // LoaderOptions::retry_ns
-constexpr uint64_t kHookTimeoutMs = 600'000;  // hooks run in real time, which means nothing here
+constexpr uint64_t kHookTimeoutMs = 600'000;  // hooks run in real time, which has no meaning here
 
 Topology TopologyOf(const RunnerOptions& options) {
   Topology topology;
@@ -34,7 +34,7 @@ Topology TopologyOf(const RunnerOptions& options) {
 
 constexpr char kHostile[] = "hostile";
 
-// It is built for the simulator alone, beside its program.
+// Built for the simulator only, beside its program.
 Result<std::string> HostilePolicy() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -45,7 +45,7 @@ Result<std::string> HostilePolicy() {
   return path.string();
 }
 
-// The first mount's policy, whose hooks are timed: one at a time in a process.
+// The first mount's policy, whose hooks are timed, one at a time.
 struct Timed {
   ppc_operation table{};
   HookTimes* times = nullptr;
@@ -58,7 +58,7 @@ uint64_t ThreadCpuNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Times one call.  A hook that waited let others run on this thread: its time is not known.
+// Times one call.  If a hook waited, other fibers ran on this thread, so its time is unknown.
 class HookTimer {
  public:
   HookTimer() : steps_(timed.scheduler->Steps()), begin_ns_(ThreadCpuNs()) {}
@@ -130,7 +130,7 @@ Status Runner::Start() {
   Result<std::string> path =
       options_.policy == kHostile ? HostilePolicy() : FindPolicy(options_.policy);
   if (!path) return path.error();
-  // A library has one host in a process, and one path is loaded once: others have one of their own.
+  // One library serves one host per process and is loaded once per path: other mounts get a copy.
   if (options_.mount > 0) {
     const std::string libraries = options_.directory + "/policies";
     const std::string copy = libraries + "/" + std::to_string(options_.mount);
@@ -198,7 +198,7 @@ void Runner::InExecutor(std::function<void()> job) {
   kernel_->scheduler().Wake(executor_);
   while (!done && !has_ended_) kernel_->scheduler().Wait();
   std::erase(askers_, self);
-  if (!done) jobs_.clear();  // they hold what is here
+  if (!done) jobs_.clear();  // jobs hold references to this frame
 }
 
 void Runner::BeLate() {
@@ -207,7 +207,7 @@ void Runner::BeLate() {
 }
 
 void Runner::RunExecutor() {
-  // The first job is Start; before it there is nothing to run.
+  // The first job is Start; nothing runs before it.
   bool started = false;
   while (!stopping_) {
     while (!jobs_.empty()) {
@@ -223,7 +223,7 @@ void Runner::RunExecutor() {
     }
     BeLate();
     if (runtime_->executor().RunOnce() == Executor::End::kRunning) continue;
-    // The policy was dropped; a caller that waits for an answer gets none.
+    // The policy was dropped; pending callers get no answer.
     has_ended_ = true;
     for (Fiber* asker : askers_) kernel_->scheduler().Wake(asker);
     return;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the real runtime with a real policy library in a simulation: its executor, loader threads
-// and evictor as fibers over SimBackend.  What the pool's condition variables do between threads
-// is done here: who is idle is woken when work is submitted, when the evictor made room, and every
-// retry interval.
+// and evictor as fibers over SimBackend.  In place of the pool's condition variables, idle loaders
+// are woken when work is submitted, when the evictor made room, and every retry interval.
 // Threads: one (and the watchdog's, which has nothing to do).
 #ifndef PPC_SIM_RUNNER_H_
 #define PPC_SIM_RUNNER_H_
@@ -23,21 +22,21 @@ namespace ppc::sim {
 struct RunnerOptions {
   std::string policy;  // name
   Json config = Json::object();
-  std::string directory;  // for templates, and as root of /proc
+  std::string directory;  // for templates, and as the root of /proc
   uint32_t nodes = 2;
   uint32_t cpus = 2;
-  uint64_t late_ns = 0;  // what the executor and the evictor wait for a CPU, at each turn
+  uint64_t late_ns = 0;  // time that the executor and the evictor wait for a CPU at each turn
   std::vector<int> xpu_nodes;
   std::string path = "/sim";  // of the mount
   uint32_t mount = 0;         // its number
   JobQueue::Pace remote_pace;
-  // It reads of the machine's memory below `directory`, as it does outside of a simulation, and may
-  // keep so much of it.
+  // The runtime reads the machine's memory below `directory`, as outside of a simulation, and its
+  // share of it.
   bool knows_machine = false;
   uint64_t memory_share = kNoMemoryShare;
 };
 
-// CPU time that a policy's hooks took, in reality.
+// Real CPU time of a policy's hooks.
 struct HookTimes {
   uint64_t calls = 0;
   uint64_t total_ns = 0;
@@ -51,11 +50,11 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // From the simulation's fiber.
+  // In a fiber.
   Status Start();
   Result<Json> Control(const Json& message);
   void Stop();
-  // As by SIGSTOP and SIGCONT.
+  // As SIGSTOP and SIGCONT do.
   void Hold();
   void Release();
   bool IsHeld() const { return is_held_; }
@@ -81,7 +80,7 @@ class Runner {
   std::unique_ptr<Runtime> runtime_;
   std::deque<std::function<void()>> jobs_;
   Fiber* executor_ = nullptr;
-  std::vector<Fiber*> askers_;  // wait for a job of theirs
+  std::vector<Fiber*> askers_;  // waiting for their jobs
   bool has_ended_ = false;      // the executor has dropped the policy
   std::vector<Fiber*> loaders_;
   std::vector<bool> is_idle_;  // by loader

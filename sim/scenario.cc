@@ -13,7 +13,7 @@ namespace {
 
 using Setter = std::function<void(const Json&)>;
 
-// Calls the setter of every member; one that is unknown or of a wrong type is an error.
+// Calls the setter of every member; an unknown member or a wrong type is an error.
 Status Each(const Json& json, const std::string& where,
             const std::map<std::string, Setter>& setters) {
   if (!json.is_object()) return Error{EINVAL, where + " is not an object"};
@@ -215,7 +215,7 @@ Status ReadStranger(const Json& json, Scenario* s) {
   return read;
 }
 
-// What no single member tells.
+// Checks that involve several members.
 Status CheckScenario(const Scenario& s, const std::string& name) {
   uint32_t workers = s.service.workers;
   uint32_t mounts = 1;
@@ -363,7 +363,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
   return s;
 }
 
-// What a file says, over what the one says that it is like.
+// Reads a file, merged over the file that its "like" names.
 static Result<Json> ReadMerged(const std::string& path, bool may_be_like) {
   const Result<std::string> text = ReadFile(path, size_t{1} << 20);
   if (!text) return text.error();
@@ -386,7 +386,7 @@ Result<Scenario> ReadScenario(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   if (name.ends_with(".json")) name.resize(name.size() - 5);
   Result<Scenario> scenario = ParseScenario(*json, name);
-  // A log lies beside its scenario.
+  // The path of a log is relative to its scenario.
   if (scenario.ok() && !scenario->log.empty() && scenario->log[0] != '/') {
     scenario->log = path.substr(0, path.rfind('/') + 1) + scenario->log;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a scenario says: machine, model, service, system, and what is expected of it.
+// Owns the content of a scenario: machine, model, service, system, and the expected result.
 // Threads: plain values.
 #ifndef PPC_SIM_SCENARIO_H_
 #define PPC_SIM_SCENARIO_H_
@@ -20,32 +20,32 @@
 
 namespace ppc::sim {
 
-// What fails, and goes on later.
+// A part that fails and recovers later.
 enum class Fault { kRunnerKilled, kRunnerStopped, kSupervisorKilled };
 
 struct System {
   std::string policy;  // "": the lower file system itself
   Json config = Json::object();
   uint64_t read_ahead_kb = 128;
-  uint32_t cat_processes = 0;  // reads all files before the service starts (PreCache)
-  bool is_cached = false;      // everything is there before the clock starts
-  double lead_s = 0;           // the runtime is told so much earlier
-  bool records_first = false;  // a recording run with all memory comes before
+  uint32_t cat_processes = 0;  // that read all files before the service starts (PreCache)
+  bool is_cached = false;      // everything is cached before the clock starts
+  double lead_s = 0;           // the runtime is told of the start this much earlier
+  bool records_first = false;  // a recording run with unlimited memory comes first
   Fault fault = Fault::kRunnerKilled;
-  double dies_at = 0;  // it fails when so much of the model came from the disk; 0: never
+  double dies_at = 0;  // the part fails after this share of the model came from the disk; 0: never
   double dies_after_ready_s = 0;
-  double away_s = 0.5;            // until another one has taken over, or it goes on
-  bool is_store_damaged = false;  // a shared store has the templates, with a wrong byte each
-  double store_late_s = 0;        // so late is each answer of a shared directory of templates
-  bool is_store_lost = false;     // it goes away while a template is written to it
-  uint64_t store_lost_after = 0;  // bytes of one; not from the file
-  uint32_t starts_before = 0;     // further start-ups before this one, with all memory
-  uint32_t again = 0;             // times the service reads the model anew after it is ready
-  double again_after_s = 60;      // so long after each load
-  double hook_s = 0.1;            // telling the daemon, before the service starts
-  bool is_told = true;            // a message starts the service; else it has none
-  bool says_ready = true;         // the service, before it serves
-  bool records_alike = false;     // the recording run is as this one: memory, neighbours, readers
+  double away_s = 0.5;            // until a replacement has taken over, or the part continues
+  bool is_store_damaged = false;  // a shared store has the templates, each with a wrong byte
+  double store_late_s = 0;        // delay of each answer of a shared template directory
+  bool is_store_lost = false;     // the store goes away while a template is written
+  uint64_t store_lost_after = 0;  // bytes written by then; not from the file
+  uint32_t starts_before = 0;     // further start-ups before this one, with unlimited memory
+  uint32_t again = 0;             // times that the service reads the model again after ready
+  double again_after_s = 60;      // pause before each
+  double hook_s = 0.1;            // time to tell the daemon, before the service starts
+  bool is_told = true;            // a message starts the service; false: there is none
+  bool says_ready = true;         // the service reports ready before it serves
+  bool records_alike = false;     // the recording run has this run's memory, neighbours and readers
 };
 
 struct Expectation {
@@ -55,10 +55,10 @@ struct Expectation {
 
 // Another service on the same machine and mount, under the same limit.
 struct Other {
-  std::string model;            // in a directory of its own; "": the scenario's
+  std::string model;            // in a directory of its own; "": the scenario's model
   bool has_own_policy = false;  // for its directory
   double after_s = 0;
-  double consumer = 0;  // as the scenario's, of this one's devices; 0: the same
+  double consumer = 0;  // as the scenario's `consumer`, for this service; 0: the same
   ServiceOptions service;
 };
 
@@ -72,9 +72,9 @@ struct Stranger {
 // Another process on the machine, from the service's start to its end.
 struct Neighbour {
   enum class Way {
-    kDrops,  // the page cache, each `every_s`: what is clean and not mapped
-    kReads,  // a file of its own of `bytes`, over and over, under the same limit
-    kGrows   // takes `bytes` of memory under the same limit, a tenth each `every_s`
+    kDrops,  // drops clean unmapped page cache, each `every_s`
+    kReads,  // reads a file of its own of `bytes`, over and over, under the same limit
+    kGrows   // allocates `bytes` under the same limit, a tenth each `every_s`
   };
   Way way = Way::kDrops;
   double after_s = 0;
@@ -82,56 +82,56 @@ struct Neighbour {
   uint64_t bytes = 64 << 20;
 };
 
-// What of the disk cannot be read.
+// Sectors that cannot be read.
 struct BadDisk {
   uint32_t shard = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;      // 0: nothing
-  double all_after_s = 0;  // from then on nothing can be read; 0: never
-  double delay_s = 0.1;    // until it gives up a request
+  double all_after_s = 0;  // from then on every read fails; 0: never
+  double delay_s = 0.1;    // until the disk gives up a request
 };
 
 struct Scenario {
   std::string name;
   std::string about;
-  std::string known_short;  // what is missing when an expectation is known not to hold
-  std::string log;          // path of a recorded log: the service, in place of the modelled one
+  std::string known_short;  // why an expectation is known to fail
+  std::string log;          // path of a recorded log, replayed instead of the modelled service
   KvOptions kv;             // or a consumer of KV-cache objects
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
-  uint64_t layers = 0;   // the model's first ones alone, before scaling; 0: all
-  std::string draft;     // a second model, which the workers load after it; not when recorded
-  FolderOptions folder;  // in place of the model
+  uint64_t layers = 0;   // use only the model's first layers, before scaling; 0: all
+  std::string draft;     // a second model that the workers load after the first; not when recorded
+  FolderOptions folder;  // instead of the model
   PackageOptions packages;
-  // A policy's first mistakes that are forgiven: drops and loads, 64 MiB each.
+  // Drops and loads that are forgiven as a policy's first mistakes, 64 MiB each.
   uint64_t credit_bytes = 128 << 20;
   std::vector<Neighbour> neighbours;
   BadDisk bad_disk;
   uint32_t lost_events_in_100 = 0;
   DiskOptions disk;
-  double slow_at_s = 0;  // the disk becomes slow so long after the clock's start; 0: never
+  double slow_at_s = 0;  // when the disk becomes slow, since the clock's start; 0: never
   double slow_bytes_per_s = 0;
   uint64_t slow_latency_ns = 0;
   CpuOptions cpu;
-  double late_ms = 0;     // what the executor and the evictor wait for a CPU, at each turn
+  double late_ms = 0;     // time that the executor and the evictor wait for a CPU at each turn
   bool observes = false;  // no module and no XPU: the observer on a stock kernel
   uint32_t nodes = 2;
-  double node_share = 0;             // page cache a node holds, of the model; 0: more than enough
-  double consumer = 4.0 / 3;         // all workers' devices together, of the disk's rate
-  double init_share = 0.5;           // of the time the disk needs for the model
-  uint64_t margin_bytes = 16 << 20;  // of the limit, beyond the share; as the demo
+  double node_share = 0;             // page cache of a node, of the model; 0: enough
+  double consumer = 4.0 / 3;         // all workers' devices, of the disk's rate
+  double init_share = 0.5;           // of the disk's time for the model
+  uint64_t margin_bytes = 16 << 20;  // of the limit, beyond the share; as in the demo
   double limit_share = 0;  // limit = the loader's own memory + this share of the model; 0: none
   ServiceOptions service;
   System system;
-  Json record = Json::object();  // what of "service" was otherwise when recorded
-  // For a service on several machines: the slices that each one's workers took when recorded.
+  Json record = Json::object();  // members of "service" that differ in the recording
+  // Slices that each machine's workers took when recorded, for a service on several machines.
   std::vector<std::vector<uint32_t>> node_records;
-  double warm_share = 0;    // of each shard, in the cache at the start
+  double warm_share = 0;    // of each shard, cached at the start
   int replaced_shard = -1;  // changed between recording and this run
   std::vector<Other> others;
   std::vector<Stranger> strangers;
   bool is_recorded_among_strangers = false;
-  // Not from the file: of the service, and where its model is.
+  // Not from the file: service ID and place of the model.
   std::string service_id = "simulated";
   std::string directory = "m";
   std::map<std::string, Expectation> expect;
@@ -140,7 +140,7 @@ struct Scenario {
 // An error names the member.
 Result<Scenario> ParseScenario(const Json& json, const std::string& name);
 Result<Scenario> ReadScenario(const std::string& path);
-// "service" members over what is there; an error names the member.
+// Reads "service" members over the current values; an error names the member.
 Status ReadService(const Json& json, ServiceOptions* out);
 
 }  // namespace ppc::sim

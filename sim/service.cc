@@ -18,8 +18,8 @@
 namespace ppc::sim {
 namespace {
 
-constexpr int kFirstPid = 1'000'000'000;          // no process has such a number
-constexpr uint32_t kPidsApart = 1'000'000;        // of two services
+constexpr int kFirstPid = 1'000'000'000;          // beyond any real process number
+constexpr uint32_t kPidsApart = 1'000'000;        // between two services
 constexpr uint32_t kSlotsApart = 3;               // a service and two workers
 constexpr uint64_t kPieceBytes = 1 << 20;         // as tools/model/loadmodel
 constexpr uint64_t kOwnPrefetchBytes = 16 << 20;  // a block of a loader's own prefetch
@@ -45,10 +45,10 @@ struct Service::Worker {
   uint32_t lanes_left = 0;
   uint64_t bytes = 0;
   uint64_t dies_at = ~uint64_t{0};
-  std::set<uint32_t> pages;  // of the cache: taken, by one that dies
+  std::set<uint32_t> pages;  // cached pages taken by a worker that will die
   bool is_dead = false;
   bool has_paused = false;
-  std::map<size_t, OpenFile*> kept;  // by shard: stays mapped
+  std::map<size_t, OpenFile*> kept;  // shards that stay mapped
   double device_ns = 0;              // when the device is free
   Fiber* fiber = nullptr;
   std::vector<Fiber*> helpers;
@@ -89,7 +89,7 @@ std::vector<size_t> Service::ShardsOf(uint32_t worker) {
   }
   if (options_.order == ShardOrder::kShuffled) {
     std::mt19937_64 random(options_.seed * 7919 + (options_.shuffles_alike ? 0 : worker));
-    // Not std::shuffle: its result differs between libraries.
+    // Not std::shuffle: results differ between libraries.
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
   }
   std::vector<size_t> all;
@@ -274,7 +274,7 @@ void Service::PauseIfDue(Worker* worker, Lane* lane) {
   if (static_cast<double>(worker->bytes) < options_.pause_at * all) return;
   worker->has_paused = true;
   kernel_->cpus().Settle(&lane->thread);
-  // Another lane that ends wakes the worker's fiber, which may be this lane's.
+  // The end of another lane wakes the worker's fiber, which may be this lane's.
   Scheduler& scheduler = kernel_->scheduler();
   const uint64_t end_ns = scheduler.NowNs() + static_cast<uint64_t>(options_.pause_s * 1e9);
   while (scheduler.NowNs() < end_ns) scheduler.SleepUntil(end_ns);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the modelled service: what tools/model/loadmodel does, in simulated time.  Init (small
-// files, then quiet), load (workers take their slices of every tensor, copy them through a staging
-// buffer, a device takes them at its rate), ready.  More than loadmodel can: threads per worker,
-// disorder, jitter, a worker that dies and comes back, a loader's own prefetch. Threads: one.
+// Owns the modelled service, as tools/model/loadmodel in simulated time.  Init (small files, then
+// quiet), load (workers take their slices of every tensor, copy them through a staging buffer, a
+// device takes them at its rate), ready.  Beyond loadmodel: threads per worker, disorder, jitter, a
+// worker that dies and restarts, a loader's own prefetch.
+// Threads: one.
 #ifndef PPC_SIM_SERVICE_H_
 #define PPC_SIM_SERVICE_H_
 
@@ -21,26 +22,26 @@
 
 namespace ppc::sim {
 
-// A model's files in the page cache's model.
+// A model's files in the modelled page cache.
 struct ModelFiles {
   std::vector<bench::ShardHeader> headers;  // by shard
   std::vector<std::string> shards;          // paths
   std::vector<std::string> small;
   uint64_t bytes = 0;  // of the shards
-  // For a folder of several models: each one's first shard, and how many shards it has.
+  // For a folder of several models: first shard and number of shards of each.
   std::vector<std::pair<size_t, size_t>> models;
 };
-// Small files beside the model, read before it: packages of the program.
+// Small files beside the model that are read before it: packages of the program.
 struct PackageOptions {
   uint32_t files = 0;
-  uint64_t bytes = 12 << 10;  // of one, in the mean
+  uint64_t bytes = 12 << 10;  // mean size of one
 };
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
                     const std::string& directory, const PackageOptions& packages);
 
-// A folder of small models that are alike, in place of one of mkmodel's.
+// A folder of similar small models, instead of one of mkmodel's.
 struct FolderOptions {
-  uint32_t models = 0;  // 0: it is not one
+  uint32_t models = 0;  // 0: no folder
   uint32_t shards = 4;  // each
   uint64_t shard_bytes = 32 << 20;
   uint64_t tensor_bytes = 4 << 20;
@@ -48,12 +49,12 @@ struct FolderOptions {
 };
 ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::string& directory);
 
-// Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc,
-// where its environment is put for the providers of worker numbers, and for who tells services
-// apart; "": nowhere.
+// Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc
+// and gets the process's environment, for the providers of worker numbers and for telling services
+// apart; "": none.
 void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc,
                  const std::string& service_id = "");
-// And its group and command line, where no message told of its service.
+// Writes group and command line too, for a process whose service no message named.
 void WriteStat(const Process& process, int leader, const std::string& proc);
 
 enum class ReadMode { kMmap, kRead, kDirect };
@@ -72,30 +73,31 @@ struct ServiceOptions {
   bool shuffles_alike = true;  // the workers have the same order of shards
   double swap_tensors = 0;     // share of neighbouring tensors that change places
   double jitter = 0;           // of the device's time per piece, +- this share
-  uint32_t on_node = 0;        // of `of_nodes`, where the service is on several machines
+  uint32_t on_node = 0;        // of `of_nodes`, if the service runs on several machines
   uint32_t of_nodes = 1;
   std::vector<uint32_t> ranks;        // slice of each process; empty: worker i takes slice i
   bool populates = false;             // MAP_POPULATE of each shard
   uint32_t own_prefetch_threads = 0;  // per worker: whole shards r::N in 16 MiB blocks
-  int restart_worker = -1;            // killed at `restart_at` of its bytes, starts anew
+  int restart_worker = -1;            // is killed at `restart_at` of its bytes, then restarts
   double restart_at = 0.5;
   double restart_pause_s = 1;
-  bool is_expert_parallel = false;  // each rank takes whole experts, and slices of the rest
+  bool is_expert_parallel = false;  // whole experts per rank, slices of the rest
   uint32_t stages = 1;              // of a pipeline, each of tp / stages workers
-  nlohmann::json params;            // what the service is told to be
-  double part = 1;                  // of each shard, its beginning: what is read at all
-  std::vector<uint32_t> reads;      // of a folder: models in the order of reading; empty: the first
-  double pause_at = 0;              // each worker pauses after so much of its bytes; 0: never
+  nlohmann::json params;            // the service's parameters in its start message
+  double part = 1;                  // share of each shard that is read, from its beginning
+  std::vector<uint32_t> reads;      // of a folder: order of reading models; empty: the first
+  double pause_at = 0;              // share of its bytes after which each worker pauses; 0: never
   double pause_s = 30;
-  // Passes over what was loaded, after it: from the mapping, which stays, or by read() again.
+  // Passes over the loaded model after the load: through the mapping, which stays, or by read()
+  // again.
   uint32_t serve_passes = 0;
   double serve_pause_s = 0;    // before each
-  uint64_t serve_page_ns = 0;  // computing, for each page
-  uint64_t late_bytes = 0;     // of its own memory, what it takes only when it begins to load
+  uint64_t serve_page_ns = 0;  // compute time per page
+  uint64_t late_bytes = 0;     // of its own memory: allocated only when it begins to load
   uint32_t nodes = 2;
   uint32_t first_node = 0;  // of worker 0; the others follow in turn
-  uint32_t number = 0;      // of several services
-  // In its processes' environment.  "": no message told of the service, and the runtime finds its
+  uint32_t number = 0;      // index of the service
+  // ID in its processes' environment.  "": no message named the service, and the runtime finds its
   // processes in /proc.
   std::string id;
   double launch_s = 0.25;  // exec, dynamic linking, starting workers
@@ -104,11 +106,11 @@ struct ServiceOptions {
 
 struct ServiceReport {
   uint64_t exec_ns = 0;
-  uint64_t small_ns = 0;  // of reading small files
+  uint64_t small_ns = 0;  // time of reading small files
   uint64_t load_ns = 0;
   uint64_t ready_ns = 0;
   uint64_t bytes = 0;  // copied by all workers
-  uint64_t lost = 0;   // read by a worker that died, and not in the cache any more when it did
+  uint64_t lost = 0;   // read by a worker that died, and evicted before its death
   uint64_t majflt = 0;
   uint64_t errors = 0;  // pages that could not be read
   double init_s() const { return double(load_ns - exec_ns) / 1e9; }
@@ -123,11 +125,11 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
   ~Service();
-  // From a fiber: from exec to ready.
+  // In a fiber: from exec to ready.
   ServiceReport Run();
-  // After Run: the same workers read the model another time, and no hook tells.  Its seconds.
+  // After Run: the same workers read the model again, without a hook.  Returns the seconds.
   double RunAgain();
-  // After Run: a pass over what was loaded.  Its seconds.
+  // After Run: a pass over the loaded model.  Returns the seconds.
   double ServePass();
   // Pages that could not be read.
   uint64_t Errors() const;
@@ -138,7 +140,7 @@ class Service {
   bool KeepsMapping() const {
     return options_.mode == ReadMode::kMmap && options_.serve_passes > 0;
   }
-  // How many layers and experts the model has.
+  // Counts the model's layers and experts.
   void Measure();
   uint32_t StageOf(const std::string& tensor) const;
   bench::Slice SliceOf(const Worker& worker, const bench::Tensor& tensor) const;
@@ -162,7 +164,7 @@ class Service {
   const ServiceOptions options_;
   const bool through_ppc_;
   const std::string proc_;
-  int64_t layers_ = 0;   // of the model, where a pipeline cuts it
+  int64_t layers_ = 0;   // of the model, for cutting a pipeline
   int64_t experts_ = 1;  // of a layer
   std::mt19937_64 random_;
   uint32_t processes_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which worker of the modelled service takes which part of a tensor.
+// Maps parts of tensors to workers of the modelled service.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kLayers = ".layers.";
 constexpr std::string_view kExperts = ".experts.";
 
-// The 3 of "model.layers.3.mlp"; -1: there is none.
+// The 3 of "model.layers.3.mlp"; -1: none.
 int64_t NumberAfter(const std::string& tensor, std::string_view word) {
   const size_t at = tensor.find(word);
   return at == std::string::npos ? -1 : std::stol(tensor.substr(at + word.size()));
@@ -37,11 +37,11 @@ bench::Slice Service::SliceOf(const Worker& worker, const bench::Tensor& tensor)
   const uint32_t rank = worker.rank % tp;
   const int64_t expert = options_.is_expert_parallel ? NumberAfter(tensor.name, kExperts) : -1;
   if (expert < 0) return bench::SliceTensor(tensor, rank, tp);
-  // As vLLM places them: each has so many that follow each other.
+  // vLLM's placement: each rank has the same number of consecutive experts.
   return expert * tp / experts_ == rank ? bench::SliceTensor(tensor, 0, 1) : none;
 }
 
-// As vLLM cuts: what is left over goes to the last stages but one.
+// vLLM's cut: remaining layers go to the last stages but one.
 uint32_t Service::StageOf(const std::string& tensor) const {
   const int64_t layer = NumberAfter(tensor, kLayers);
   if (layer < 0) return tensor.find("embed") != std::string::npos ? 0 : options_.stages - 1;

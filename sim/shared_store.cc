@@ -21,7 +21,7 @@ namespace {
 
 std::string Away(const std::string& directory) { return directory + ".away"; }
 
-// What the signal's handler knows.
+// State for the signal handler.
 struct Losing {
   std::array<char, 4096> from{};
   std::array<char, 4096> to{};
@@ -35,7 +35,7 @@ void LimitFiles(rlim_t bytes) {
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-// In the midst of a write, of which the rest fails.
+// Called in mid-write; the rest of the write fails.
 void GoAway(int /*signal*/) {
   LimitFiles(RLIM_INFINITY);
   (void)rename(losing.from.data(), losing.to.data());
@@ -84,7 +84,7 @@ void SharedStore::Watch() {
 void SharedStore::Begin() {
   if (options_.late_ns != 0) {
     Watch();
-    (void)Answers();  // to us
+    (void)Answers();  // ignores our own calls
   }
   if (options_.lost_after != 0) LimitFiles(options_.lost_after);
 }
@@ -109,7 +109,7 @@ uint64_t SharedStore::Answers() {
     for (ssize_t at = 0; at < bytes;) {
       const auto* event = reinterpret_cast<const inotify_event*>(events.data() + at);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-      // That a directory is opened is told of itself, and again of the one that it is in.
+      // inotify reports the open of a directory for itself, and again for its parent.
       const bool is_again =
           (event->mask & IN_OPEN) != 0 && (event->mask & IN_ISDIR) != 0 && event->len != 0;
       count += is_again ? 0 : 1;
@@ -135,7 +135,7 @@ std::string TemplatesIn(const std::string& directory) {
 
 namespace {
 
-// Copies of the templates, each with a byte that is another one.
+// Copies the templates, each with one wrong byte.
 void DamageInto(const std::string& directory, const std::string& store) {
   std::error_code error;
   const auto options = std::filesystem::copy_options::recursive;
@@ -183,7 +183,7 @@ double CutFilesIn(const std::string& store) {
   return count;
 }
 
-// What was made meanwhile at its place is below it, as below a mount.
+// Removes files made meanwhile at its place, which a mount would hide.
 void ComeBack(const std::string& store) {
   std::error_code error;
   if (!std::filesystem::exists(Away(store), error)) return;
@@ -192,7 +192,7 @@ void ComeBack(const std::string& store) {
 }
 
 StoredTemplates TemplatesInStore(const std::string& store, const std::string& templates) {
-  constexpr size_t kOther = 8 + 32;  // a generation, and so a digest
+  constexpr size_t kOther = 8 + 32;  // a generation and a digest, which may differ
   StoredTemplates found;
   std::error_code error;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(store, error)) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what is wrong with the directory where nodes share templates: whose server answers late, or
-// goes away while something is written to it.
+// Owns faults of the directory where nodes share templates: its server answers late, or goes away
+// during a write.
 //
-// The directory is a real one and the policy's calls are made in no simulated time: each one that
-// opens, makes or renames something there is seen by inotify, and is what an answer took so long
-// for.  What is cut is cut by the limit of a file's size, whose signal comes in the midst of the
-// write.
-// Threads: one; one such store at a time goes away.
+// The directory is real, and the policy's calls take no simulated time: inotify reports each call
+// that opens, makes or renames something there, and each report costs one answer's time.  The file
+// size limit cuts a write, and its signal comes in mid-write.
+// Threads: one; at most one such store at a time goes away.
 #ifndef PPC_SIM_SHARED_STORE_H_
 #define PPC_SIM_SHARED_STORE_H_
 
@@ -25,7 +24,7 @@ class SharedStore {
  public:
   struct Options {
     uint64_t late_ns = 0;     // each answer
-    uint64_t lost_after = 0;  // goes away when so many bytes of a file are written; 0: never
+    uint64_t lost_after = 0;  // goes away after this many bytes of a file; 0: never
   };
   SharedStore(Scheduler* scheduler, std::string directory, const Options& options);
   ~SharedStore();
@@ -46,20 +45,20 @@ class SharedStore {
   const Options options_;
   UniqueFd watch_;
   std::set<std::string> watched_;
-  uint64_t end_ns_ = 0;  // of what the worker waits for
+  uint64_t end_ns_ = 0;  // end of the answer that the worker waits for
   uint64_t waited_ns_ = 0;
 };
 
 // The names and contents of all templates below a directory.
 std::string TemplatesIn(const std::string& directory);
-// Gives a policy whose templates are there the store that its scenario tells of.
+// Gives a policy with templates the store that its scenario describes.
 bool ShareTemplates(const std::string& templates, const std::string& store, System* system);
 
-// What one that went away has of files that were being written, and how it is there again.
+// CutFilesIn counts files that a store left half-written when it went away; ComeBack restores it.
 double CutFilesIn(const std::string& store);
 void ComeBack(const std::string& store);
 
-// Against those that were put there: they differ in their number at most.
+// Compares with the templates stored first: they may differ in their number only.
 struct StoredTemplates {
   double whole = 0;
   double torn = 0;

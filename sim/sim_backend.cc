@@ -102,7 +102,7 @@ Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
   CacheFile* file = FindPath(path);
   if (file == nullptr) return PosixError("open " + path, ENOENT);
   if (offset >= file->bytes) return size_t{0};
-  // What helpers read ahead is read again by the thread that needs it.
+  // A helper's result is dropped; the thread that needs it reads again.
   if (!kernel_->scheduler().IsOwnThread()) return Error{EAGAIN, "read: not by a helper thread"};
   const size_t bytes = std::min<size_t>(buffer.size(), file->bytes - offset);
   if (kernel_->scheduler().Current() != nullptr) kernel_->ReadQuietly(file, offset, bytes);
@@ -116,7 +116,7 @@ Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
 
 Status SimBackend::List(const std::string& path, const DirEntry& entry) {
   const std::string prefix = path.empty() ? "" : path + "/";
-  std::set<std::string> folders;  // said
+  std::set<std::string> folders;  // listed already
   for (const CacheFile& file : kernel_->cache().files()) {
     if (file.is_gone || file.mount != mount_ || !file.path.starts_with(prefix)) continue;
     std::string name = file.path.substr(prefix.size());
@@ -194,7 +194,7 @@ Result<BackendCounters> SimBackend::Counters() {
                          .beacon_bytes = kernel_->beacon_bytes()};
 }
 
-// In place: replacing a file's content costs some file systems a write to the disk.
+// Written in place: replacing the content costs some file systems a disk write.
 void WriteMemInfo(const PageCache& cache, const std::string& root) {
   const MemoryOptions& options = cache.options();
   const uint64_t room = options.node_bytes * std::max<uint32_t>(options.nodes, 1);

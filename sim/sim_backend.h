@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the backend of a simulation: what the runtime asks is answered by the modelled kernel, and
-// takes simulated time.  Also the runtime's view of memory.
+// Owns the backend of a simulation: the modelled kernel answers the runtime's calls in simulated
+// time.  Also the runtime's view of memory.
 //
-// Wait and Load suspend the calling fiber; so the runtime's parts run in fibers, see runner.h.
-// Threads: one, but RenewLease (the watchdog's).
+// Wait and Load suspend the calling fiber, so the runtime's parts run in fibers, see runner.h.
+// Threads: one, except RenewLease (the watchdog's).
 #ifndef PPC_SIM_SIM_BACKEND_H_
 #define PPC_SIM_SIM_BACKEND_H_
 
@@ -27,9 +27,9 @@ class SimBackend : public Backend {
   SimBackend& operator=(const SimBackend&) = delete;
   ~SimBackend() override { Device().wake = nullptr; }
 
-  // A completion, or something to do for the executor's fiber.
+  // Ends Wait: a completion, or work for the executor's fiber.
   void EndWait();
-  // Called when the executor has done its turn and is about to wait.
+  // Called when the executor has finished its turn and is about to wait.
   void OnWait(std::function<void()> turn_ends) { turn_ends_ = std::move(turn_ends); }
 
   Capabilities Caps() const override {
@@ -44,7 +44,7 @@ class SimBackend : public Backend {
                       .managed_readahead = is_module,
                       .exact_counts = is_module,
                       .limits = {}};
-    if (!is_module) caps.least_loads = 4;  // as the observer has it
+    if (!is_module) caps.least_loads = 4;  // as the observer
     return caps;
   }
   uint64_t NowNs() const override { return kernel_->scheduler().NowNs(); }
@@ -59,7 +59,7 @@ class SimBackend : public Backend {
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
-  // The payer's number is in the name of its control group, see ControlGroupOf.
+  // The name of a payer's control group contains its number, see ControlGroupOf.
   Result<uint32_t> Charge(int cgroup_fd) override;
   Status SetFileNative(uint64_t file, bool native) override;
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
@@ -98,7 +98,7 @@ class SimMemory : public MemorySource {
   const uint64_t limit_bytes_;
 };
 
-// /proc/meminfo of a machine without a limit, below a simulated root.
+// Writes /proc/meminfo of a machine without a limit, below a simulated root.
 void WriteMemInfo(const PageCache& cache, const std::string& root);
 
 }  // namespace ppc::sim

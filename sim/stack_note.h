@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the address and the thread sanitizer are told when one stack is left for another: else
-// they take what a fiber does on its own stack for errors.  Other builds do nothing here.
+// Owns telling the address and thread sanitizers of switches between stacks: else they report a
+// fiber's use of its own stack as errors.  Does nothing in other builds.
 // Threads: one, that of the fibers.
 #ifndef PPC_SIM_STACK_NOTE_H_
 #define PPC_SIM_STACK_NOTE_H_
@@ -18,9 +18,9 @@ namespace ppc::sim {
 
 class StackNote {
  public:
-  // The thread's own stack, whose place the sanitizer knows.
+  // The thread's own stack, which the sanitizer knows.
   StackNote() = default;
-  // A fiber's.
+  // A fiber's stack.
   StackNote([[maybe_unused]] const void* bottom, [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
     bottom_ = bottom;
@@ -39,7 +39,7 @@ class StackNote {
   StackNote(const StackNote&) = delete;
   StackNote& operator=(const StackNote&) = delete;
 
-  // Right before this stack is left for another one, until it is entered again or for good.
+  // Call right before leaving this stack, temporarily or for good.
   void Leave([[maybe_unused]] const StackNote& next, [[maybe_unused]] bool is_for_good = false) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(is_for_good ? nullptr : &fake_, next.bottom_, next.bytes_);
@@ -49,7 +49,7 @@ class StackNote {
     __tsan_switch_to_fiber(next.fiber_, 0);
 #endif
   }
-  // Right after this stack was entered from another one.
+  // Call right after entering this stack.
   void Enter([[maybe_unused]] StackNote* before) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake_, &before->bottom_, &before->bytes_);

@@ -91,7 +91,7 @@ Status StartUp::Build() {
   memory.nodes = s_.nodes;
   const uint64_t own = LoaderBytes(s_);
   memory.other_bytes = own - std::min(own, s_.service.late_bytes);
-  // The limit needs the model's size: a first cache only counts.
+  // The limit depends on the model's size: a first cache only counts.
   PageCache counter(memory);
   Result<uint64_t> bytes = AddFiles(&counter);
   if (!bytes.ok()) return bytes.error();
@@ -121,7 +121,7 @@ Status StartUp::Build() {
   return Ok();
 }
 
-// Its header grew by a page: all tensors lie elsewhere.
+// A shard whose header grew by a page, so all tensors move.
 void StartUp::ReplaceShard() {
   const auto shard = static_cast<size_t>(s_.replaced_shard) % model_.headers.size();
   bench::ShardHeader& header = model_.headers[shard];
@@ -142,7 +142,7 @@ void StartUp::Warm(double share) {
   }
 }
 
-// Reads all files as users do by hand, several at a time.
+// Reads all files, several at a time, as users do by hand.
 void StartUp::Cat(uint32_t processes) {
   constexpr uint64_t kCatBytes = 128 << 10;
   std::vector<std::string> files = model_.small;
@@ -188,7 +188,7 @@ std::vector<int8_t> StartUp::Places() const {
     for (size_t i = 0; i < owners.size(); ++i) {
       if (owners[i] == 0 || owners[i] == bench::kSharedPage) continue;
       const uint32_t rank = owners[i] - 1u;
-      // The worker that takes this slice today.
+      // The worker that takes this slice in this run.
       uint32_t worker = rank;
       for (uint32_t w = 0; w < s_.service.ranks.size(); ++w) {
         if (s_.service.ranks[w] == rank) worker = w;
@@ -211,7 +211,7 @@ void StartUp::Count() {
       if (page.wanted && !page.by_loader) result_.demanded += kPage;
       if (page.ever_read && !page.wanted) result_.unused += kPage;
     }
-    // A log's files lie anywhere.
+    // Files of a log lie anywhere.
     if (s_.others.empty() || is_of(file, s_.directory)) result_.needed += needed;
     for (size_t i = 0; i < s_.others.size(); ++i) {
       if (is_of(file, OtherDirectory(s_, i))) result_.others[i].needed += needed;
@@ -230,7 +230,7 @@ ServiceReport StartUp::Serve(bool through_ppc) {
 }
 
 void StartUp::ServePasses(const DiskStats& before) {
-  // What the machine takes to be told of ready, or to have a runner again, is not the service's.
+  // The machine's time to process ready, or to get a runner again, does not count for the service.
   const uint64_t begin_ns = scheduler_->NowNs();
   for (uint32_t i = 0; service_ != nullptr && i < s_.service.serve_passes; ++i)
     result_.passes.push_back(service_->ServePass());
@@ -350,7 +350,7 @@ Result<StartUpResult> StartUp::Go() {
   (void)scheduler_->RunUntil([this] { return done_ || cache_->stats().read > most_bytes_; },
                              most_ns_);
   if (!done_) {
-    // Fibers in the midst of the runtime cannot be unwound: the machine stays as it is.
+    // Fibers inside the runtime cannot be unwound: leak the machine.
     (void)scheduler_.release();
     (void)supervisor_.release();
     (void)store_.release();
@@ -362,7 +362,7 @@ Result<StartUpResult> StartUp::Go() {
                                 std::to_string(most_bytes_ >> 20) + " MiB of the disk"};
   }
   supervisor_.reset();
-  scheduler_.reset();  // unwinds what still waits, while the machine is there
+  scheduler_.reset();  // unwinds waiting fibers while the machine exists
   if (!status_) return status_.error();
   return std::move(result_);
 }

@@ -29,16 +29,16 @@ struct StartUpResult {
   CacheStats cache;
   DiskStats disk;
   uint64_t model_bytes = 0;
-  double threshold_share = 0;  // of memory in use at most, of the machine's threshold
+  double threshold_share = 0;  // largest share of the machine's threshold in use
   uint64_t unused = 0;         // read, never touched
-  uint64_t needed = 0;         // touched by any process, of the service's model
-  uint64_t demanded = 0;       // of all that was touched, what the loader has not brought in
+  uint64_t needed = 0;         // of the service's model, touched by any process
+  uint64_t demanded = 0;       // touched, but not brought in by the loader
   std::vector<OtherResult> others;
-  std::vector<uint64_t> early;  // by service: of its model read until the first of them was ready
+  std::vector<uint64_t> early;  // by service: read of its model by the first ready
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
-  double store_wait_s = 0;  // what the store's answers took
+  double store_wait_s = 0;  // time of the store's answers
   double again_s = 0;       // of the last load after ready
   // From exec to the end of the last pass.
   double life_s = 0;
@@ -47,13 +47,13 @@ struct StartUpResult {
   uint64_t errors = 0;         // pages that the service could not read
   std::vector<double> passes;  // seconds of each pass after the load
   HookTimes hooks;
-  uint64_t again_bytes = 0;  // that it read from the disk
-  // After ready, from a failure of the system on.
+  uint64_t again_bytes = 0;  // read from the disk for it
+  // Bytes evicted after ready, from a failure of the system on.
   uint64_t restart_evicted = 0;
   uint64_t restart_read = 0;
 };
 
-// The directory and the id of a scenario's other service.
+// Directory and ID of another service of a scenario.
 std::string OtherDirectory(const Scenario& scenario, size_t other);
 std::string OtherId(const Scenario& scenario, size_t other);
 
@@ -63,7 +63,7 @@ class StartUp {
   StartUp(const Scenario& scenario, uint64_t seed, const std::string& directory)
       : s_(scenario), seed_(seed), directory_(directory) {}
 
-  // Gives up when it takes longer or reads more than this.
+  // Gives up beyond these.
   void SetMost(double s, uint64_t bytes) {
     most_ns_ = static_cast<uint64_t>(s * 1e9);
     most_bytes_ = bytes;
@@ -116,16 +116,16 @@ class StartUp {
   std::unique_ptr<PageCache> cache_;
   std::unique_ptr<Kernel> kernel_;
   ModelFiles model_;
-  std::vector<ModelFiles> other_models_;  // by other; those of the main one's are empty
+  std::vector<ModelFiles> other_models_;  // by other; empty if it is the main model
   size_t others_left_ = 0;
   std::vector<Fiber*> strangers_;
   EventLog log_;
   std::vector<int> xpu_nodes_;
-  std::unique_ptr<SharedStore> store_;  // none: nothing is wrong with it
+  std::unique_ptr<SharedStore> store_;  // nullptr: no faults
   std::unique_ptr<Supervisor> supervisor_;
-  std::unique_ptr<Service> service_;  // none: a log is replayed
+  std::unique_ptr<Service> service_;  // nullptr: a log is replayed
   bool is_served_ = false;
-  bool is_away_ = false;  // the runner has failed, and no other has taken over yet
+  bool is_away_ = false;  // the runner has failed, and none has taken over yet
   StartUpResult result_;
   Status status_ = Ok();
   bool done_ = false;

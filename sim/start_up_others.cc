@@ -21,7 +21,7 @@ const ModelFiles& StartUp::ModelOf(size_t other) const {
   return s_.others[other].model.empty() ? model_ : other_models_[other];
 }
 
-// The files of a consumer of KV-cache objects, in place of a model.
+// Files of a consumer of KV-cache objects, instead of a model.
 uint64_t StartUp::AddObjects(PageCache* cache) {
   model_.shards = KvService::AddFiles(cache, s_.kv, s_.directory);
   return model_.bytes = s_.kv.bytes();
@@ -56,7 +56,7 @@ void StartUp::RunOther(size_t index) {
   --others_left_;
 }
 
-// Where nothing is left for files the kernel kills a process, which is not modelled: some is left.
+// Leaves a little memory: without any the kernel would kill a process, which is not modelled.
 void StartUp::Grow(uint64_t bytes) {
   constexpr uint64_t kLeftBytes = 8 << 20;
   const MemoryOptions& memory = cache_->options();
@@ -81,7 +81,7 @@ void StartUp::RunNeighbour(const Neighbour& neighbour, uint32_t index) {
   Thread thread{.process = &process, .tid = process.pid};
   CacheFile* const file = cache_->FindPath("neighbour-" + std::to_string(index));
   OpenFile* const open = kernel_->Open(&thread, file, /*through_ppc=*/false, false);
-  // At the latest after each pass it leaves the CPU to others.
+  // Yields the CPU at least after each pass.
   for (;; scheduler_->Sleep(every_ns))
     for (uint64_t at = 0; at < file->bytes; at += kCallBytes)
       kernel_->Read(&thread, open, at, kCallBytes);
@@ -103,7 +103,7 @@ void StartUp::RunStranger(const Stranger& stranger, uint32_t index) {
       const uint64_t part = std::min(kCallBytes, bytes - at);
       if (stranger.way == Stranger::Way::kRead) kernel_->Read(&thread, open, at, part);
       if (stranger.way == Stranger::Way::kMap) kernel_->Access(&thread, open, at, part);
-      // An eighth of 32 pages.
+      // An eighth: 4 of 32 pages.
       for (int i = 0; stranger.way == Stranger::Way::kTouch && i < 4; ++i)
         kernel_->Access(&thread, open, random() % (bytes / kPage) * kPage, kPage);
     }

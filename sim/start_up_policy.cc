@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start-up has of the system under test: its policies, what they are told, and how they
-// fail.
+// The system under test in a start-up: its policies, the messages to them, and their failures.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -11,11 +10,11 @@
 namespace ppc::sim {
 namespace {
 
-constexpr int kLauncherPid = 800'000'000;  // started all services
+constexpr int kLauncherPid = 800'000'000;  // the parent of all services
 constexpr uint64_t kMemInfoNs = 2'000'000;
 constexpr double kSettleS = 60;  // after a failure of the system
 
-// A process without an environment that the runtime finds in /proc.
+// A process without an environment, which the runtime finds in /proc.
 void WriteLauncher(const Scheduler& scheduler, const std::string& proc) {
   Process process{.pid = kLauncherPid};
   MakeProcess(scheduler, &process, -1, proc);
@@ -50,7 +49,7 @@ Status StartUp::StartSupervisor() {
   options.runner.xpu_nodes = xpu_nodes_;
   options.mounts = Mounts();
   if (s_.system.store_late_s > 0 || s_.system.is_store_lost) {
-    constexpr size_t kKind = 4;  // dir:
+    constexpr size_t kKind = 4;  // length of "dir:"
     const std::string place = s_.system.config.value("store", "dir:").substr(kKind);
     const auto late_ns = static_cast<uint64_t>(s_.system.store_late_s * 1e9);
     const uint64_t lost_after = s_.system.is_store_lost ? s_.system.store_lost_after : 0;
@@ -65,13 +64,13 @@ Status StartUp::StartSupervisor() {
   return Ok();
 }
 
-// What several runners read of the machine's memory.
+// Publishes the machine's memory for several runners.
 void StartUp::TellMemory() {
   WriteMemInfo(*cache_, directory_);
   if (!done_) scheduler_->At(scheduler_->NowNs() + kMemInfoNs, [this] { TellMemory(); });
 }
 
-// What is under way at that moment is lost, what is queued to be dropped is dropped.
+// Loads in flight at that moment are lost; queued drops are done.
 Status StartUp::Fail() {
   const auto away_ns = static_cast<uint64_t>(s_.system.away_s * 1e9);
   switch (s_.system.fault) {
@@ -123,7 +122,7 @@ Status StartUp::StartPolicy() {
   return Ok();
 }
 
-// The XPUs are given out in the order of the services.
+// XPUs are assigned in the order of the services.
 Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
   uint32_t first = service.number > 0 ? s_.service.workers : 0;
   for (uint32_t i = 1; i < service.number; ++i) first += s_.others[i - 1].service.workers;
@@ -137,14 +136,14 @@ Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
     message["node"] = service.on_node;
     message["nodes"] = service.of_nodes;
   }
-  // It only pays: who belongs to the service is told otherwise.
+  // The group only pays: membership of processes is told otherwise.
   const std::string group =
       ControlGroupOf(directory_, static_cast<PayerId>(kServicePays + service.number));
   std::error_code error;
   std::filesystem::create_directories(group, error);
   message["cgroup"] = group;
   message["by_cgroup"] = false;
-  // Told of a process, the runtime takes no other process for the service.
+  // With a PID in the message, the runtime takes no other process for the service.
   if (!s_.strangers.empty()) message["pid"] = kLauncherPid;
   const Result<Json> answer = supervisor_->StartService(mount, std::move(message));
   if (!answer && answer.error().code != ENOTSUP) return answer.error();

@@ -15,8 +15,8 @@ using control::MemoryBroker;
 using control::Millis;
 using control::StateDir;
 
-constexpr Millis kMemoryPeriod{200};          // as ppcd has it
-constexpr uint64_t kRestartNs = 100'000'000;  // of a runner that has ended by itself
+constexpr Millis kMemoryPeriod{200};          // as in ppcd
+constexpr uint64_t kRestartNs = 100'000'000;  // of a runner that ended by itself
 
 SysRoots RootsOf(const SupervisorOptions& options) {
   return SysRoots{options.runner.directory, options.runner.directory};
@@ -63,7 +63,7 @@ Supervisor::~Supervisor() {
   for (uint32_t mount = 0; mount < options_.mounts; ++mount) EndRunner(mount);
 }
 
-// Waits for the next timer, or until there may be an earlier one.
+// Waits for the next timer, or until an earlier one may be set.
 void Supervisor::RunTimers() {
   while (true) {
     const std::optional<uint64_t> next = loop_->RunTimers();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the runners of a simulation and what ppcd does for them, by ppcd's own parts: what it
-// remembers of services in its state directory and tells a runner that takes over, and how much of
-// the machine's memory each of several runners may keep page cache in.
+// Owns the runners of a simulation and ppcd's work for them, with ppcd's own parts: what it
+// remembers of services in its state directory and tells a runner that takes over, and each
+// runner's share of the machine's memory for page cache.
 //
 // Calls are made from a fiber.
 // Threads: one.
@@ -21,27 +21,27 @@
 namespace ppc::sim {
 
 struct SupervisorOptions {
-  RunnerOptions runner;  // of each, but for what is its own
-  uint32_t mounts = 1;   // with a runner each
+  RunnerOptions runner;  // for each, except its own members
+  uint32_t mounts = 1;   // each with a runner
 };
 
 class Supervisor {
  public:
-  // Takes up what one before it has left.
+  // Takes over the state of an earlier supervisor.
   static Result<std::unique_ptr<Supervisor>> Start(Kernel* kernel,
                                                    const SupervisorOptions& options);
-  // As by SIGKILL: its runners end with it, and what it remembers is there for the next one.
+  // As by SIGKILL: its runners end with it; its state stays for the next one.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
   Result<Json> StartService(uint32_t mount, Json message);
   Result<Json> Ready(uint32_t mount, const std::string& id);
-  // The runner is killed; so much later there is another, which takes up its services.
+  // Kills the runner; after away_ns another one takes up its services.
   Status KillRunner(uint32_t mount, uint64_t away_ns);
-  // It is stopped so long.  If its lease runs out meanwhile it ends, and there is another.
+  // Stops the runner for away_ns.  If its lease runs out meanwhile it ends, and another one starts.
   Status StopRunner(uint32_t mount, uint64_t away_ns);
-  // The policies are removed: nothing is remembered.
+  // Removes the policies and all state.
   void RemoveAll();
   Runtime& runtime(uint32_t mount) { return mounts_[mount].runner->runtime(); }
   const HookTimes& hook_times(uint32_t mount) const { return mounts_[mount].runner->hook_times(); }
@@ -52,7 +52,7 @@ class Supervisor {
     control::Services services;
     bool has_run = false;
     std::unique_ptr<Runner> runner;
-    std::unique_ptr<control::MemoryBroker::Place> memory;  // of the runner that there is
+    std::unique_ptr<control::MemoryBroker::Place> memory;  // of the current runner
   };
 
   Supervisor(Kernel* kernel, const SupervisorOptions& options, control::StateDir state,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a directory of its own that is gone with it.
+// Owns a temporary directory, removed with the object.
 #ifndef PPC_SIM_TEMP_DIR_H_
 #define PPC_SIM_TEMP_DIR_H_
 

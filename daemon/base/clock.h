@@ -11,7 +11,7 @@ inline constexpr uint64_t kNsPerMs = 1000 * 1000;
 inline constexpr uint64_t kNsPerSec = 1000 * kNsPerMs;
 
 uint64_t MonotonicNs();  // CLOCK_MONOTONIC
-uint64_t BootNs();       // CLOCK_BOOTTIME, in which /proc tells when a process started
+uint64_t BootNs();       // CLOCK_BOOTTIME, of process starts in /proc
 
 }  // namespace ppc
 

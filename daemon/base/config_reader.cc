@@ -43,7 +43,7 @@ bool ConfigReader::ReadInt(const char* key, int64_t* out, int64_t least, int64_t
   const Json* value = Find(key);
   if (value == nullptr) return false;
   const bool is_whole = value->is_number_integer();
-  // An unsigned one may be more than int64_t holds.
+  // An unsigned value may exceed int64_t.
   const bool is_huge = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
   if (is_whole && !is_huge && value->get<int64_t>() >= least && value->get<int64_t>() <= most) {
     *out = value->get<int64_t>();

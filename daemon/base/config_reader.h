@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading a configuration, an object of JSON, into variables: one error that names the key,
-// what it must be, with range and unit, and what it is; for unknown keys the nearest known one.
+// Owns reading a configuration, a JSON object, into variables.  The one error names the key, the
+// permitted values with range and unit, and the value found; for an unknown key the nearest known
+// one.
 // Threads: one.
 #ifndef PPC_DAEMON_BASE_CONFIG_READER_H_
 #define PPC_DAEMON_BASE_CONFIG_READER_H_
@@ -16,7 +17,7 @@
 
 namespace ppc {
 
-// Absent keys leave the variable as it is, so does null.  After an error nothing else is read.
+// A missing or null key leaves the variable unchanged.  After an error nothing else is read.
 class ConfigReader {
  public:
   // `object` must outlive this; `what` stands before the key in errors ("runtime option").
@@ -30,7 +31,7 @@ class ConfigReader {
   }
   // Bytes, or text such as "16M".
   void Size(const char* key, uint64_t* out);
-  // Within `least` to `most`; is_open: `least` itself is out.
+  // Within `least` to `most`; is_open: `least` itself is excluded.
   void Number(const char* key, double* out, double least, double most, bool is_open = false);
   void Bool(const char* key, bool* out);
   // Not empty.
@@ -54,14 +55,14 @@ class ConfigReader {
   // "" or an absolute path.
   void Path(const char* key, std::string* out);
 
-  // The value for a reader of one's own; nullptr: absent, null, or there was an error.
+  // The raw value; nullptr: absent, null, or after an error.
   const Json* Find(const char* key);
-  // "`key` must be `wanted`, not ...": an error unless there is one.
+  // Sets the error "`key` must be `wanted`, not ..." unless there is one.
   void Refuse(const char* key, const std::string& wanted);
 
   // The first error so far.
   const Status& status() const { return status_; }
-  // The same; else EINVAL if the object has a key that was not asked for.
+  // The first error; else EINVAL if the object has a key that was never read.
   Status Finish() const;
 
  private:

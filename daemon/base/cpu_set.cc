@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxCpus = 8192;
 
-// Larger than glibc's cpu_set_t, without an allocation to own.
+// Larger than glibc's cpu_set_t, on the stack.
 struct FixedCpuSet {
   cpu_set_t part[kMaxCpus / CPU_SETSIZE];
 };

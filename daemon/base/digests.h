@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the digests of this project: SHA-256 (libmd's) and its keyed form, which name things and
-// seal files, and CRC-32C, which finds what was written by halves.
+// Owns the project's digests: SHA-256 (libmd's) and its keyed form, for names and seals; and
+// CRC-32C, which detects partly written data.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_BASE_DIGESTS_H_
 #define PPC_DAEMON_BASE_DIGESTS_H_
@@ -28,7 +28,7 @@ class Sha256 {
 
   void Update(std::string_view data);
   void Update(std::span<const uint8_t> data);
-  // One of the two, once, at the end.
+  // Exactly one of the two, once, at the end.
   Sha256Digest Finish();
   std::string Hex();
 
@@ -38,18 +38,18 @@ class Sha256 {
 };
 
 Sha256Digest Sha256Of(const void* data, size_t bytes);
-// Digests the parts, one after the other.
+// Digests the concatenated parts.
 Sha256Digest Sha256Of(std::initializer_list<std::span<const uint8_t>> parts);
 // 64 lower-case hexadecimal digits.
 std::string Sha256Hex(std::string_view data);
 
-// RFC 2104, of the parts, one after the other.
+// RFC 2104, of the concatenated parts.
 Sha256Digest HmacSha256(std::string_view secret,
                         std::initializer_list<std::span<const uint8_t>> parts);
 std::string HmacSha256Hex(std::string_view secret, std::string_view data);
 
-// RFC 3720; goes on from `crc`, that of the data before.  No library that is linked has it: zlib's
-// CRC-32 is another polynomial.
+// RFC 3720; continues from `crc`, that of the data before.  No linked library has it: zlib's CRC-32
+// uses another polynomial.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
 // Lower-case hexadecimal digits.

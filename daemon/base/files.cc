@@ -70,7 +70,7 @@ Status WriteAll(int fd, const void* data, size_t bytes) {
 UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how) {
   static std::atomic<bool> is_told{false};
   UniqueFd fd(static_cast<int>(syscall(SYS_openat2, dir, path.c_str(), &how, sizeof(how))));
-  // Every kernel we run on has it.
+  // All supported kernels have it.
   if (!fd.IsValid() && errno == ENOSYS && !is_told.exchange(true)) {
     Log(LogLevel::kError,
         "no file of the mount can be read: a seccomp filter hides openat2; start ppcd without it "
@@ -82,7 +82,7 @@ UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how) {
 
 namespace {
 
-// A number of a directory entry's name; -1: it is none.
+// The number in a directory entry's name; -1: none.
 int DescriptorOf(const char* name) {
   int number = *name == '\0' ? -1 : 0;
   for (; *name >= '0' && *name <= '9'; ++name) number = number * 10 + (*name - '0');
@@ -95,8 +95,9 @@ void CloseFrom(int first) {
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
 #endif
-  // Descriptors may lie above a limit that was lowered, and a limit may be a billion.
-  close(first);  // where all are in use, there is one for the list
+  // Not a loop to RLIMIT_NOFILE: descriptors may lie above a lowered limit, and it may be a
+  // billion.
+  close(first);  // frees one for the list if all are in use
   const int listing = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (listing < 0) {
     const long limit = sysconf(_SC_OPEN_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns reading small text files (/proc, /sys, configuration), writing whole buffers, and opening
-// what must not lead elsewhere.
+// paths that must not lead outside.
 #ifndef PPC_DAEMON_BASE_FILES_H_
 #define PPC_DAEMON_BASE_FILES_H_
 
@@ -15,7 +15,7 @@
 
 namespace ppc {
 
-// At most max_bytes; what is beyond is cut.
+// At most max_bytes; the rest is cut off.
 Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 1 << 20);
 
 // First line without its newline, trimmed.
@@ -27,15 +27,15 @@ std::string LinkTarget(const std::string& path);
 // Names in a directory that do not begin with a dot, sorted; none if it cannot be read.
 std::vector<std::string> EntriesOf(const std::string& directory);
 
-// All of it or an error; EINTR is handled.
+// Writes everything or fails; EINTR is handled.
 Status WriteAll(int fd, const void* data, size_t bytes);
 
-// openat2(2) below the directory `dir` (AT_FDCWD: the current one); invalid with errno set.  Where
-// the call is missing, which a seccomp filter alone makes it, an error is logged once.
+// openat2(2) below the directory `dir` (AT_FDCWD: the current one); invalid with errno set.  If a
+// seccomp filter hides the call, an error is logged once.
 UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how);
 
-// Closes all descriptors from `first` on, also where close_range(2) is missing.  Between fork and
-// exec, too: it takes no memory.
+// Closes all descriptors from `first` on, also without close_range(2).  Safe between fork and exec:
+// it allocates nothing.
 void CloseFrom(int first);
 
 // Drops white space at both ends.

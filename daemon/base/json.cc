@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// The parser recurses by nesting; this keeps hostile input from eating the stack.
+// The parser recurses by nesting; this check keeps hostile input from exhausting the stack.
 bool IsTooDeep(std::string_view text) {
   int depth = 0;
   bool in_string = false;

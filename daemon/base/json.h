@@ -16,10 +16,10 @@ using Json = nlohmann::json;
 
 // `what` names the text in the error ("config", "request").  Nesting beyond 64 levels is refused.
 Result<Json> ParseJson(std::string_view text, const std::string& what);
-// The same; must be an object.
+// Likewise; must be an object.
 Result<Json> ParseJsonObject(std::string_view text, const std::string& what);
 
-// One line; bytes that are not UTF-8 are replaced, never thrown about.
+// One line; bytes that are not UTF-8 are replaced, so nothing throws.
 std::string DumpJson(const Json& value);
 
 // "16M" -> 16777216; suffixes K M G T (powers of 1024), optionally followed by "i", "B" or "iB".
@@ -28,11 +28,11 @@ Result<uint64_t> ParseSize(std::string_view text);
 // The member, or an empty object where there is none; lives as long as `object`.
 const Json& JsonMember(const Json& object, const char* key);
 
-// The text or the count that the member is; "" or 0 where it is absent or of another type.
+// The member's text or count; "" or 0 if it is absent or of another type.
 std::string JsonText(const Json& object, const char* key);
 uint64_t JsonCount(const Json& object, const char* key);
 
-// Members of an object; `fallback` when absent or null, an error naming the key when of a wrong
+// Members of an object; `fallback` if absent or null; an error that names the key if of a wrong
 // type.
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback);
 Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback);

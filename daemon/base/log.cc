@@ -28,7 +28,7 @@ struct LogState {
   std::string directory;
 };
 
-// The last messages, of any thread.
+// The last messages of all threads.
 struct LogRing {
   std::mutex mutex;
   size_t most = 0;
@@ -39,7 +39,7 @@ struct LogRing {
 struct LogLimit {
   std::mutex mutex;
   RateLimit rate{kLogBurst, kLogPeriodNs};
-  uint64_t left_out = 0;  // since the last line
+  uint64_t left_out = 0;  // since the last line written
 };
 
 LogRing& Ring() {
@@ -71,7 +71,8 @@ LogLimit& Limit() {
   return limit;
 }
 
-// False: not now.  How many were left out before is told once.
+// False: the rate is exceeded.  *left_out: how many were left out since the last line, reported
+// once.
 bool MayLog(LogLevel level, const LogAbout& about, uint64_t* left_out) {
   LogLimit& limit = Limit();
   if (level == LogLevel::kDebug) return true;
@@ -86,7 +87,7 @@ bool MayLog(LogLevel level, const LogAbout& about, uint64_t* left_out) {
   return true;
 }
 
-// A reader of the log that does not read must not keep the thread that writes.
+// If the reader of the log stalls, the writing thread must not block.
 bool IsLogRead() {
   pollfd log{STDERR_FILENO, POLLOUT, 0};
   return poll(&log, 1, 0) != 0;
@@ -174,7 +175,7 @@ void Log(LogLevel level, const LogAbout& about, const std::string& message) {
     limit.left_out += left_out + 1;
     return;
   }
-  // There is no place to say that the log cannot be written.
+  // A failure to write the log cannot be reported anywhere.
   (void)WriteAll(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -17,7 +17,7 @@ bool RateLimit::Take(const std::string& key, uint64_t now_ns) {
   if (full_again_ns_.size() >= kMaxKeys) {
     std::erase_if(full_again_ns_, [now_ns](const auto& entry) { return entry.second <= now_ns; });
   }
-  // One key more must not be refused for what others did.
+  // A new key must not be refused because of others.
   if (full_again_ns_.size() >= kMaxKeys)
     full_again_ns_.erase(std::ranges::min_element(full_again_ns_, {},
                                                   [](const auto& entry) { return entry.second; }));

@@ -7,13 +7,13 @@
 namespace ppc {
 namespace {
 
-// Longer names are no typing error, and would take long to compare.
+// Longer names are no typing errors, and comparing them would take long.
 constexpr size_t kMaxNameBytes = 64;
 
 }  // namespace
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Rows of the usual table: two before, before, this one.
+  // Rows of the dynamic-programming table: two before, one before, current.
   std::vector<size_t> older(b.size() + 1), old(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) old[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -32,7 +32,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string DidYouMean(std::string_view given, std::span<const std::string> known) {
   if (given.empty() || given.size() > kMaxNameBytes) return "";
-  // A third of the letters may be wrong.
+  // Up to a third of the letters may be wrong.
   size_t best = std::max<size_t>(1, given.size() / 3) + 1;
   const std::string* closest = nullptr;
   for (const std::string& name : known) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what is said to who has to type something: what a mistyped name was to be (verbs, options,
-// keys of configurations), and words of commands.
+// Owns help for typed commands: the known name nearest to a mistyped one (verbs, options, keys of
+// configurations), and quoting of shell words.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_BASE_SUGGEST_H_
 #define PPC_DAEMON_BASE_SUGGEST_H_
@@ -12,13 +12,13 @@
 
 namespace ppc {
 
-// Letters to insert, drop, replace or swap with their neighbour.
+// Letters to insert, drop, replace or swap with a neighbour.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// "; did you mean 'status'?", or "" where nothing known is near.
+// "; did you mean 'status'?", or "" if no known name is near.
 std::string DidYouMean(std::string_view given, std::span<const std::string> known);
 
-// A word for a shell's command line, in quotes where it needs them.
+// Quotes a word for a shell's command line if needed.
 std::string ShellWord(const std::string& word);
 
 }  // namespace ppc

@@ -10,8 +10,8 @@
 
 namespace ppc {
 
-// what: "a thread that loads".  Throws std::system_error, with the remedy, where the system has no
-// more threads for this process.
+// what: "a thread that loads".  Throws std::system_error, with the remedy, if the process may have
+// no more threads.
 std::thread StartThread(const std::string& what, std::function<void()> run);
 
 }  // namespace ppc

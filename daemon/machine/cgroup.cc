@@ -43,7 +43,7 @@ uint64_t ReadNumber(const UniqueFd& fd) {
   return value;
 }
 
-// "name 123\n" lines; 0 if absent.
+// Parses "name 123\n" lines; 0 if absent.
 uint64_t StatField(std::string_view text, std::string_view name) {
   size_t at = 0;
   while (at < text.size()) {
@@ -86,7 +86,7 @@ struct Place {
 // Finds the directory that `path` means and the root of its hierarchy.
 std::optional<Place> Locate(const std::string& path, const SysRoots& roots) {
   const std::string top = roots.Sys("/fs/cgroup");
-  // The memory controller's own hierarchy first: on a hybrid machine the limits are there.
+  // The memory controller's own hierarchy first: hybrid machines have the limits there.
   for (const std::string& root : {top + "/memory", top, top + "/unified"}) {
     if (!IsDirectory(root)) continue;
     const bool is_v1 = root.ends_with("/memory");
@@ -175,7 +175,7 @@ uint64_t Cgroup::Limit(const Level& level) {
   return level.is_v1 && limit >= kUnlimitedV1 ? kUnlimited : limit;
 }
 
-// With what is charged beside it.  kUnlimited: not known.
+// Includes memory charged beside it (BurnGroups).  kUnlimited: not known.
 uint64_t Cgroup::UsedOf(const Level& level) const {
   const uint64_t used = ReadNumber(level.used);
   if (used == kUnlimited || !load_place_.is_beside || &level != &levels_.front()) return used;
@@ -222,7 +222,7 @@ std::string Cgroup::Unlimited() const {
   std::string above;
   for (size_t i = 0; i < levels_.size(); ++i) {
     if (Limit(levels_[i]) == kUnlimited) continue;
-    // The root is no level, unless it is the root of a namespace, whose own limits are not seen.
+    // The root has no limits, except the root of a namespace, whose own limits are not visible.
     const bool is_root_seen = !is_v1_ && levels_.back().directory != root_;
     if (is_root_seen) return root_;
     if (is_v1_ && i + 1 < levels_.size()) above = levels_[i + 1].directory;

@@ -22,7 +22,7 @@ bool IsOneOf(const std::string& type, std::initializer_list<std::string_view> ty
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-// What holds no files of a disk or a server.
+// File systems without files on a disk or a server.
 bool IsMadeUp(const std::string& type) {
   return IsOneOf(type,
                  {"autofs",  "binfmt_misc", "bpf",      "cgroup",    "cgroup2",    "configfs",
@@ -31,14 +31,14 @@ bool IsMadeUp(const std::string& type) {
                   "sysfs",   "tracefs",     "devtmpfs", "hugetlbfs", "tmpfs"});
 }
 
-// Answers at once, from memory or a disk of this machine.
+// File systems that answer at once, from memory or a local disk.
 bool IsLocal(const std::string& type) {
   return IsMadeUp(type) ||
          IsOneOf(type, {"bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
                         "iso9660", "jfs", "overlay", "squashfs", "udf", "vfat", "xfs"});
 }
 
-// Every mount that the walk to `path` may cross.
+// True if every mount that the walk to `path` may cross is local.
 bool IsWalkLocal(const std::vector<MountEntry>& table, const std::string& path) {
   return std::all_of(table.begin(), table.end(), [&](const MountEntry& entry) {
     const std::string below = entry.point == "/" ? "/" : entry.point + "/";
@@ -61,7 +61,7 @@ Status CheckFileSystem(const std::string& path, const MountEntry* mount) {
   return Ok();
 }
 
-// Invalid with errno; EAGAIN: the answer might take a while.
+// Invalid with errno; EAGAIN: the answer might take long.
 UniqueFd OpenDirectory(const std::string& path, bool may_wait) {
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;

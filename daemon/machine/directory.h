@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a plain directory is, one without a mount of ours: that it is there, which one it is,
-// and whether the page cache holds what lies in it.
+// Owns identifying a plain directory, one without a ppc mount: that it exists, its device and
+// inode, and whether the page cache holds its files.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_DIRECTORY_H_
 #define PPC_DAEMON_MACHINE_DIRECTORY_H_
@@ -14,22 +14,22 @@
 namespace ppc {
 
 struct Directory {
-  std::string path;  // as NormalPath writes it
-  std::string dev;   // "major:minor"; "" where it was not looked at
+  std::string path;  // in the form of NormalPath
+  std::string dev;   // "major:minor"; "" if not looked up
   uint64_t ino = 0;
 };
 
-// How to look a path up: the server of a network file system may be dead.
+// Whether a look-up may wait: the server of a network file system may be dead.
 enum class DirectoryWalk {
   kWait,
-  kNever,  // not at all where the answer might take a while: dev and ino stay empty then
+  kNever,  // skip it if the answer might take long: dev and ino stay empty then
 };
 
-// Error: one line with the remedy.  Symbolic links are not followed.
+// Error: one line with the remedy.  Follows no symbolic links.
 Result<Directory> FindDirectory(const std::string& path, const SysRoots& roots, DirectoryWalk walk);
 
-// False once its path leads nowhere, or to another one.  Never waits for a server: where the answer
-// might take a while it is taken to be there.
+// False if its path leads nowhere, or to another directory.  Never waits for a server: if the
+// answer might take long, the directory counts as present.
 bool IsSameDirectory(const Directory& directory, const SysRoots& roots);
 
 }  // namespace ppc

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kWatermarks = "/sys/vm/watermark_scale_factor";
 constexpr uint64_t kScale = 10000;     // parts of a node's memory
-constexpr uint64_t kMostScale = 3000;  // that the kernel takes
+constexpr uint64_t kMostScale = 3000;  // the kernel's maximum
 
 Status Write(const std::string& path, const std::string& text) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -40,7 +40,7 @@ FreeFloor::~FreeFloor() {
 uint64_t FreeFloor::Missing(Node* node, uint64_t free, uint64_t floor) {
   const uint64_t fell = node->free > free ? node->free - free : 0;
   node->free = free;
-  // One look may come late; of a large allocation not all is to be there a second time.
+  // A look may come late; a large allocation need not be covered a second time.
   const uint64_t most = std::max(kLeastMargin, floor / 2);
   node->margin =
       std::clamp(std::max(kLooks * fell, node->margin - node->margin / 16), kLeastMargin, most);
@@ -51,8 +51,8 @@ uint64_t FreeFloor::Missing(Node* node, uint64_t free, uint64_t floor) {
   return free < floor + node->margin / 2 ? std::min(floor + node->margin - free, kMostAtOnce) : 0;
 }
 
-// Where processes have the memory there is little to reclaim, and it is needed: executables, and
-// what was just loaded.
+// If processes hold the memory, little can be reclaimed, and that little is needed: executables,
+// and pages just loaded.
 void FreeFloor::NoteFreed(Node* node, uint64_t asked, uint64_t free) {
   const bool is_in_vain = free < node->free + asked / 8;
   node->free = free;
@@ -89,9 +89,9 @@ Status FreeFloor::Reclaim(int node, uint64_t bytes) {
   for (const std::string& path : paths) {
     Status status = Write(path, std::to_string(bytes) + " swappiness=0");
     if (!status && status.error().code == EINVAL) status = Write(path, std::to_string(bytes));
-    // Less than that could be reclaimed, or a signal came.
+    // The kernel could not reclaim it all, or a signal came.
     if (status || status.error().code == EAGAIN || status.error().code == EINTR) return Ok();
-    // A container may have it read-only.
+    // In a container the file may be read-only.
     if (status.error().code != ENOENT && status.error().code != EROFS &&
         status.error().code != EACCES)
       return status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a floor of free memory.  Where an accelerator allocates from the machine's memory (GB10,
-// Strix Halo) its driver takes MemFree alone for free, and the page cache leaves nothing of that.
-// What is missing the kernel is asked to reclaim, node by node, coldest pages first, without
-// swapping where it can be told so.
+// Owns a floor of free memory.  If an accelerator allocates from the machine's memory (GB10, Strix
+// Halo), its driver counts only MemFree as free, and the page cache leaves none.  The kernel is
+// asked to reclaim the missing bytes, node by node, coldest pages first, without swapping if
+// possible.
 // Threads: one.
 #ifndef PPC_DAEMON_MACHINE_FREE_FLOOR_H_
 #define PPC_DAEMON_MACHINE_FREE_FLOOR_H_
@@ -18,39 +18,38 @@ namespace ppc {
 
 class FreeFloor {
  public:
-  // What MemFree may fall by until a look has had its effect lies above the floor, too.
+  // Margin above the floor for what MemFree may lose before a look takes effect.
   static constexpr uint64_t kLeastMargin = 64ULL << 20;
 
   // Writes below roots.sys and roots.proc.
   FreeFloor(SysRoots roots, uint64_t floor_bytes);
-  // The machine's watermarks are what they were.
+  // Restores the machine's watermarks.
   ~FreeFloor();
   FreeFloor(const FreeFloor&) = delete;
   FreeFloor& operator=(const FreeFloor&) = delete;
 
-  // To be called some ten times a second; waits as long as the kernel reclaims.  Returns the bytes
-  // that were asked for.  ENOTSUP: this kernel offers no way.
+  // Call some ten times a second; waits while the kernel reclaims.  Returns the requested bytes.
+  // ENOTSUP: this kernel offers no way.
   Result<uint64_t> Look();
 
  private:
   struct Node {
     uint64_t free = 0;  // at the last look
     uint64_t margin = kLeastMargin;
-    int in_vain = 0;  // orders in a row that freed next to nothing
-    int pause = 0;    // looks without an order
+    int in_vain = 0;  // consecutive requests that freed next to nothing
+    int pause = 0;    // looks to skip
   };
 
-  static constexpr uint64_t kLooks = 4;  // what falls in so many lies above the floor
-  static constexpr uint64_t kMostAtOnce = 1ULL
-                                          << 30;  // of an order, which the end of ppcd waits for
+  static constexpr uint64_t kLooks = 4;  // the margin covers the loss of this many looks
+  static constexpr uint64_t kMostAtOnce = 1ULL << 30;  // largest request; ppcd waits for it to end
   static constexpr int kMostInVain = 6;
 
-  // Bytes that are missing on a node which is to keep `floor` free.
+  // Bytes that a node lacks to keep `floor` free.
   static uint64_t Missing(Node* node, uint64_t free, uint64_t floor);
-  // What was free after an order.
+  // Notes what was free after a request.
   static void NoteFreed(Node* node, uint64_t asked, uint64_t free);
   Status Reclaim(int node, uint64_t bytes);
-  // Where nothing can be asked, the kernel's own thread begins to reclaim earlier.
+  // If nothing can be requested, makes the kernel's reclaim thread start earlier.
   Status RaiseWatermarks();
 
   const SysRoots roots_;

@@ -54,7 +54,7 @@ uint64_t WithoutReserve(const ServiceMemory::Options& options, uint64_t total) {
   return total > reserve ? total - reserve : 0;
 }
 
-// A cgroup's own stalls say what matters to it; v1 has none, then the machine's count.
+// A cgroup's own stalls are what matters to it; v1 has none, so the machine's count.
 std::vector<std::string> StallFiles(const ServiceMemory::Options& options, const Cgroup* cgroup) {
   if (options.stall_share <= 0) return {};
   std::vector<std::string> files;
@@ -159,10 +159,10 @@ Result<HostMemory> ServiceMemory::ReadNodes(const std::vector<int>& nodes) {
   return options_.readings->Read(options_.roots, nodes, NowNs());
 }
 
-// Reads the nodes that the cpuset allows, which may change at any time.
+// Reads the nodes of the cpuset, which may change at any time.
 Result<HostMemory> ServiceMemory::ReadAllowed() {
   std::vector<int> nodes = cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes();
-  // All of them: the machine's own sum knows more of what cannot be had.
+  // All nodes: the machine's own sum knows more about memory that cannot be freed.
   if (nodes == online_) nodes.clear();
   uint64_t watermarks = 0;
   {
@@ -188,7 +188,7 @@ uint64_t ServiceMemory::MachineBudget(const Options& options) {
   return threshold > taken ? threshold - taken : 0;
 }
 
-// Counts our own page cache alone.
+// Counts only our own page cache.
 MemoryReading ServiceMemory::OwnReading(uint64_t limit, double share) const {
   MemoryReading own;
   own.limit = limit;
@@ -203,7 +203,7 @@ std::optional<MemoryReading> ServiceMemory::ReadHost() {
   if (!host) return std::nullopt;
   MemoryReading reading;
   reading.limit = WithoutReserve(options_, host->total);
-  // Ours is not more than there is: the kernel reclaims without telling.
+  // Our account may exceed reality: the kernel reclaims silently.
   reading.cache = std::min(OwnCache(), host->files);
   reading.is_estimate = reading.cache != 0;
   const uint64_t taken = host->total > host->available ? host->total - host->available : 0;
@@ -212,7 +212,7 @@ std::optional<MemoryReading> ServiceMemory::ReadHost() {
   return reading;
 }
 
-// Tasks that stall for memory need some: the page cache gets only a part of what it could have.
+// Tasks that stall for memory need some: the page cache gets only a part of its share.
 void ServiceMemory::Withhold(MemoryReading* reading) {
   const std::lock_guard lock(mutex_);
   if (!stall_.IsKnown()) return;
@@ -246,7 +246,7 @@ MemoryReading ServiceMemory::Read(bool with_cache) {
   if (cgroup_ != nullptr) consider(cgroup_->Read(options_.share, with_cache));
   if (options_.limit_bytes != 0) consider(OwnReading(options_.limit_bytes, options_.share));
   if (options_.share_bytes != nullptr) {
-    // What it is a share of has been cut already.
+    // The total behind this share has been reduced already.
     const uint64_t share = options_.share_bytes->load(std::memory_order_relaxed);
     if (share != kNoMemoryShare) consider(OwnReading(share, 1));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading the machine's and its NUMA nodes' memory, and the budget of a
-// service: the tighter of its cgroup and the machine.
+// Owns reading the memory of the machine and its NUMA nodes, and the budget of a service: the
+// tighter of its cgroup and the machine.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_HOST_MEMORY_H_
 #define PPC_DAEMON_MACHINE_HOST_MEMORY_H_
@@ -23,7 +23,7 @@
 
 namespace ppc {
 
-// Bytes.  available = free and what can be had without swapping, clean page cache included.
+// Bytes.  available = free, and what can be freed without swapping, clean page cache included.
 struct HostMemory {
   uint64_t total = 0;
   uint64_t free = 0;
@@ -33,14 +33,14 @@ struct HostMemory {
 
 std::vector<int> OnlineNodes(const SysRoots& roots);
 
-// The machine, or only `nodes` if not empty.
+// Memory of the machine, or only of `nodes` if not empty.
 Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes);
 
-// What is to stay free on `nodes` so that the kernel does not reclaim there: twice the low
-// watermarks of their zones.  0 if /proc/zoneinfo cannot be read.
+// Bytes to keep free on `nodes` so that the kernel does not reclaim there: twice the low watermarks
+// of their zones.  0 if /proc/zoneinfo cannot be read.
 uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes);
 
-// One reading of the machine's memory for all services that ask within a millisecond.
+// Shares one reading of the machine's memory among services that ask within a millisecond.
 class HostReadings {
  public:
   Result<HostMemory> Read(const SysRoots& roots, const std::vector<int>& nodes, uint64_t now_ns);
@@ -51,7 +51,7 @@ class HostReadings {
     uint64_t read_ns = 0;
     HostMemory memory;
   };
-  std::mutex mutex_;  // not held while memory is read
+  std::mutex mutex_;  // not held while reading
   std::map<std::vector<int>, Reading> by_nodes_;
 };
 
@@ -65,15 +65,14 @@ class ServiceMemory : public MemorySource {
     double share = 0.85;         // threshold as a share of the limit
     uint64_t limit_bytes = 0;    // of our own page cache, from the configuration; 0 = none
     uint64_t reserve_bytes = 0;  // kept free on the machine (devices with unified memory)
-    double reserve_share = 0;    // the same as a share of the machine's memory; the larger counts
-    double stall_share = 0.1;    // of a second, see MemoryStall; 0 = memory stalls do not count
-    // Page cache we loaded and not yet dropped.  The machine counts it as available, but
-    // filling the rest on top of it makes the kernel reclaim what is needed first.
+    double reserve_share = 0;    // likewise, as a share of the machine's memory; the larger counts
+    double stall_share = 0.1;    // of a second, see MemoryStall; 0 = stalls do not count
+    // Page cache that we loaded and did not drop.  The machine counts it as available, but filling
+    // the rest as well makes the kernel reclaim what is needed first.
     const std::atomic<uint64_t>* own_cache = nullptr;
-    // What others on this machine leave us to keep in the page cache, kNoMemoryShare = all;
-    // nullptr = the same.
+    // Page cache that other runners leave to us; kNoMemoryShare or nullptr = all.
     const std::atomic<uint64_t>* share_bytes = nullptr;
-    // Directory of the cgroup we run in: reclaim that our loads cause stalls us.  "" = none.
+    // Our own cgroup's directory: reclaim that our loads cause stalls us.  "" = none.
     std::string own_cgroup;
     std::function<uint64_t()> now_ns;        // nullptr = CLOCK_MONOTONIC
     std::shared_ptr<HostReadings> readings;  // shared among services; nullptr = each reads itself
@@ -84,7 +83,7 @@ class ServiceMemory : public MemorySource {
   MemoryReading Read(bool with_cache) override;
   void SetUsesLimit(bool on) override { uses_limit_.store(on, std::memory_order_relaxed); }
 
-  // Page cache that models may have on this machine, all runners' together.
+  // Page cache that models may use on this machine, all runners together.
   static uint64_t MachineBudget(const Options& options);
 
  private:
@@ -101,12 +100,12 @@ class ServiceMemory : public MemorySource {
   const std::vector<int> online_;
 
   std::atomic<bool> uses_limit_{false};
-  std::mutex mutex_;        // of what follows
-  std::vector<int> nodes_;  // allowed by the cpuset when looked at last; empty = all
+  std::mutex mutex_;        // protects the members below
+  std::vector<int> nodes_;  // allowed by the cpuset at the last look; empty = all
   uint64_t watermarks_ = 0;
   MemoryStall stall_;
   double keep_ = 1;
-  uint64_t window_ = 0;  // what the page cache could have when the stall began
+  uint64_t window_ = 0;  // what the page cache could use when the stall began
 };
 
 }  // namespace ppc

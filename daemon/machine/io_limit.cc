@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kRequestBytes = 1 << 20;
 
-// "8:16" at the beginning.
+// "8:16" at the start.
 std::optional<BlockDevice> ParseDevice(std::string_view text) {
   BlockDevice device;
   const char* const end = text.data() + text.size();
@@ -42,7 +42,7 @@ std::string DirectoryOf(const SysRoots& roots, BlockDevice device) {
                    std::to_string(device.minor));
 }
 
-// The device named in the mount table for an anonymous one.
+// The device that the mount table names for an anonymous one.
 std::optional<BlockDevice> SourceOf(const SysRoots& roots, BlockDevice device) {
   const std::string number = std::to_string(device.major) + ":" + std::to_string(device.minor);
   for (const MountEntry& entry : ReadMountTable(roots)) {
@@ -59,7 +59,7 @@ void AddBelow(const SysRoots& roots, BlockDevice device, std::vector<BlockDevice
   const std::string directory = DirectoryOf(roots, device);
   std::error_code error;
   if (std::filesystem::exists(directory + "/partition", error)) {
-    // Behind the link the partition's directory lies in its disk's.
+    // The real directory of a partition lies in its disk's.
     const std::filesystem::path real = std::filesystem::canonical(directory, error);
     const auto disk = ReadDevice((real.parent_path() / "dev").string());
     if (!error && disk) AddBelow(roots, *disk, out);
@@ -86,7 +86,7 @@ void Tighten(uint64_t limit, BlockDevice device, IoLevel* level) {
   level->device = device;
 }
 
-// Calls `line` with every line of a file that is about one of `devices`, and with which.
+// Calls `line` with every line of a file about one of `devices`, and with that device.
 template <typename Line>
 void ForDevices(const UniqueFd& fd, const std::vector<BlockDevice>& devices, Line line) {
   char buffer[4096];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a cgroup and its ancestors may read per second from the device below a file system:
-// io.max of v2, blkio.throttle of v1.  Loads that run outside the cgroup escape these limits in
-// the kernel, so the loader keeps to them itself.
+// Owns the read limits of a cgroup and its ancestors on the device below a file system: io.max of
+// v2, blkio.throttle of v1.  In the kernel, loads that run outside the cgroup escape these limits,
+// so the loader obeys them itself.
 // Threads: the caller locks.
 #ifndef PPC_DAEMON_MACHINE_IO_LIMIT_H_
 #define PPC_DAEMON_MACHINE_IO_LIMIT_H_
@@ -22,31 +22,30 @@ struct BlockDevice {
   auto operator<=>(const BlockDevice&) const = default;
 };
 
-// The device and all that it lies on: a partition's disk, what a mapped or a RAID device is made
-// of.  An anonymous one (btrfs) is looked up in the mount table; empty: no block device (NFS).
+// The device and all below it: a partition's disk, the parts of a mapped or RAID device.  An
+// anonymous device (btrfs) is looked up in the mount table; empty: no block device (NFS).
 std::vector<BlockDevice> DevicesBelow(const SysRoots& roots, BlockDevice device);
 
-// Bytes of a request when only their number is limited: what the loader submits at once, or less
-// where the device takes less.
+// Bytes per request, for limits on the number of requests: the loader's step, or less if the device
+// takes less.
 uint64_t RequestBytes(const SysRoots& roots, BlockDevice device);
 
 // One level of the hierarchy.
 struct IoLevel {
-  uint64_t id = 0;     // of its directory: two services below it share its limit
+  uint64_t id = 0;     // of its directory: services below it share its limit
   uint64_t rate = 0;   // bytes a second, 0 = no limit
-  BlockDevice device;  // that the limit is for
+  BlockDevice device;  // that is limited
   std::string directory;
   bool operator==(const IoLevel&) const = default;
 };
 
 class IoLimit {
  public:
-  // `cgroup`: its directory; the limits of all directories between it and the hierarchy's root
-  // count.
+  // `cgroup`: its directory; limits of all directories up to the hierarchy's root count.
   IoLimit(SysRoots roots, const std::string& cgroup);
 
   bool IsKnown() const { return !levels_.empty(); }
-  // Limits for reading from `device`, in the order of levels.  Asks the kernel.
+  // Current limits for reading from `device`, by level; reads the files anew.
   std::vector<IoLevel> Read(BlockDevice device);
 
  private:
@@ -61,7 +60,7 @@ class IoLimit {
 
   const SysRoots roots_;
   std::vector<Level> levels_;
-  BlockDevice device_;  // what `below_` is of
+  BlockDevice device_;  // that `below_` belongs to
   std::vector<BlockDevice> below_;
   uint64_t request_bytes_ = 0;
 };

@@ -17,7 +17,7 @@
 namespace ppc {
 namespace {
 
-// ppcd's directory of runners' cgroups: loading is what they are for.
+// ppcd's directory of runners' cgroups, which exist to load.
 constexpr std::string_view kRunners = "/ppc.runners";
 
 }  // namespace
@@ -55,7 +55,7 @@ bool IoNeighbours::IsOurs(const std::string& path) const {
   });
 }
 
-// The children of a cgroup, but for the one on the way to `ours`.
+// Visits the children of a cgroup, except the one that leads to `ours`.
 void IoNeighbours::Look(const std::string& directory, const std::string& ours, uint64_t now_ns) {
   const DirStream stream(opendir((root_ + directory).c_str()));
   while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {

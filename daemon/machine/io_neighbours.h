@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns whether others on the machine wait for I/O, from the pressure of their cgroups
-// (io.pressure, `some`): of all that lie beside the way to our own cgroup, but for those of our
-// services and of other runners.
+// Owns whether other cgroups on the machine wait for I/O, by their pressure (io.pressure, `some`):
+// all that lie beside the way to our own cgroup, except those of our services and of other runners.
 //
-// Pressure is not told by device: a neighbour may wait for another one.
+// Pressure is not reported per device: a neighbour may wait for another device.
 // Threads: SetServices by any, Waiting by one at a time.
 #ifndef PPC_DAEMON_MACHINE_IO_NEIGHBOURS_H_
 #define PPC_DAEMON_MACHINE_IO_NEIGHBOURS_H_
@@ -26,12 +25,12 @@ class IoNeighbours {
  public:
   IoNeighbours(const SysRoots& roots, int own_pid);
 
-  // Cgroups of services, below the hierarchy's root; what lies below them is theirs.  Without any
-  // it is unknown which are ours, and there is no neighbour.
+  // Cgroups of services, below the hierarchy's root, each with its descendants.  While there are
+  // none, it is unknown which cgroups are ours, and there is no neighbour.
   void SetServices(std::vector<std::string> paths);
 
-  // The largest share of the time since the last look in which a neighbour waited.  Looks once a
-  // second, however often asked.
+  // The largest share of the time since the last look in which a neighbour waited.  Looks at most
+  // once a second.
   double Waiting(uint64_t now_ns);
 
  private:
@@ -44,7 +43,7 @@ class IoNeighbours {
   std::string own_;
   std::mutex mutex_;
   std::vector<std::string> services_;
-  // For the thread that looks.
+  // Used by the looking thread.
   std::vector<std::string> excluded_;
   std::map<std::string, uint64_t> totals_us_;  // by path, at the last look
   std::map<std::string, uint64_t> seen_us_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which kernel runs, for what no probe can tell.
+// Owns the version of the running kernel, for properties that cannot be probed.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_KERNEL_VERSION_H_
 #define PPC_DAEMON_MACHINE_KERNEL_VERSION_H_

@@ -30,7 +30,7 @@ void SetIoPriority(IoPriority priority) {
   now = priority;
   constexpr int kWhoProcess = 1;  // IOPRIO_WHO_PROCESS; 0 = the calling thread
   constexpr int kBestEffort = 2 << 13;
-  // A task that set nothing is at 4.
+  // Level 4 is the default of a task.
   const int level = priority == IoPriority::kWaited ? 0 : 7;
   // Only a preference: schedulers without priorities refuse or ignore it.
   (void)syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffort | level);

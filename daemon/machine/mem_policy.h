@@ -7,14 +7,14 @@
 
 namespace ppc {
 
-// Prefers `node` for what the calling thread allocates, page cache included.  Preferred and
-// never bound: a full node must spill, not fail.  -1 = the kernel's default.
+// Prefers `node` for allocations of the calling thread, page cache included.  Preferred, never
+// bound: a full node must spill, not fail.  -1 = the kernel's default.
 Status PreferNode(int node);
 
-// Lowers the calling thread's I/O priority within its class, so that an application's own
-// reads go first where the I/O scheduler looks at it.
+// Lowers the calling thread's I/O priority within its class, so that an application's own reads go
+// first if the I/O scheduler has priorities.
 void LowerIoPriority();
-// The same, or the highest best-effort one where a reader waits for what this thread reads.
+// kWaited: the highest best-effort priority, for reads that a reader waits for.
 enum class IoPriority { kAhead, kWaited };
 void SetIoPriority(IoPriority priority);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the question "how much memory is there and how much is used".
+// Owns the interface to readings of memory: the limit, and how much of it is used.
+// Threads: see MemorySource.
 #ifndef PPC_DAEMON_MACHINE_MEMORY_SOURCE_H_
 #define PPC_DAEMON_MACHINE_MEMORY_SOURCE_H_
 
@@ -12,19 +13,18 @@ namespace ppc {
 struct MemoryReading {
   uint64_t limit = 0;
   uint64_t used = 0;
-  uint64_t cache = 0;  // clean page cache within `used`; only when asked for
+  uint64_t cache = 0;  // clean page cache within `used`; only on request
   uint64_t threshold = 0;
   uint64_t withheld = 0;    // taken off the threshold because tasks stall for memory
-  uint64_t group_used = 0;  // by the service's cgroup, whatever limit binds; 0: it has none
+  uint64_t group_used = 0;  // by the service's cgroup, whatever limit binds; 0: no cgroup
   bool is_cgroup = false;
-  // `used` counts what the runner believes to have in the page cache: it does not see the kernel
-  // reclaim there.
+  // `used` counts the page cache that the runner believes to have, without the kernel's reclaim.
   bool is_estimate = false;
 
-  // For a policy that makes room before it loads, whatever stalls its own evictions cause.
+  // For a policy that makes room before it loads, even if its own evictions cause stalls.
   void UseLimit() {
     constexpr uint64_t kLeastMargin = 32 << 20;
-    // A machine's limit has others' page cache in it.
+    // A machine's limit includes others' page cache.
     const uint64_t margin = std::max(kLeastMargin, limit / (is_cgroup ? 64 : 32));
     threshold = std::max(threshold, limit > margin ? limit - margin : 0);
     withheld = 0;
@@ -39,7 +39,7 @@ class MemorySource {
   virtual ~MemorySource() = default;
   // Any thread.  with_cache costs more (the kernel sums statistics).
   virtual MemoryReading Read(bool with_cache) = 0;
-  // The limit binds that does so once all are used whole, see MemoryReading::UseLimit.
+  // Chooses the limit that binds once all are used fully, see MemoryReading::UseLimit.
   virtual void SetUsesLimit(bool) {}
 };
 

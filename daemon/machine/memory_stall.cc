@@ -21,7 +21,7 @@ MemoryStall::MemoryStall(const std::vector<std::string>& paths, double share) : 
   for (const std::string& path : paths) {
     File file;
     file.fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    // With psi=0 on the kernel's command line the file is there but cannot be read.
+    // With psi=0 on the kernel's command line the file exists but cannot be read.
     if (file.fd.IsValid() && ReadStallTotal(file.fd, &file.total_us))
       files_.push_back(std::move(file));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns how much of the time tasks wait for memory, from the kernel's pressure stall counters
-// (`some ... total=`), and what that means for the prefetch window.
+// Owns the share of time in which tasks wait for memory, from the kernel's pressure stall counters
+// (`some ... total=`), and its effect on the prefetch window.
 //
-// The rule: in each second in which they waited more than `share` of it the window is halved,
-// not below an eighth; in each in which they waited less than half of that it is doubled again.
+// Each second in which tasks waited more than `share` halves the window, down to an eighth; each in
+// which they waited less than half of that doubles it again.
 // Threads: the caller locks.
 #ifndef PPC_DAEMON_MACHINE_MEMORY_STALL_H_
 #define PPC_DAEMON_MACHINE_MEMORY_STALL_H_
@@ -21,12 +21,12 @@ bool ReadStallTotal(const UniqueFd& fd, uint64_t* us);
 
 class MemoryStall {
  public:
-  // Files like /proc/pressure/memory; those that are absent (a kernel without PSI) are left out.
-  // The worst of several counts.
+  // Files like /proc/pressure/memory; missing ones (a kernel without PSI) are skipped.  The worst
+  // of several counts.
   MemoryStall(const std::vector<std::string>& paths, double share);
 
   bool IsKnown() const { return !files_.empty(); }
-  // Share of the window to use, 1, 1/2, 1/4 or 1/8.  Looks once a second, however often asked.
+  // Share of the window to use: 1, 1/2, 1/4 or 1/8.  Looks at most once a second.
   double Keep(uint64_t now_ns);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
-// Blanks, newlines and backslashes are written as \ooo.
+// Blanks, newlines and backslashes are encoded as \ooo.
 std::string Unescape(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -31,7 +31,7 @@ std::string Unescape(std::string_view text) {
   return out;
 }
 
-// What comes before the next `end`, or all; *text is what comes after it.
+// Returns the text before the next `end`, or all; *text becomes the rest behind it.
 std::string_view Cut(std::string_view* text, char end) {
   const size_t at = std::min(text->find(end), text->size());
   const std::string_view first = text->substr(0, at);

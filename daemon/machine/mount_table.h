@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading the table of mounts (/proc/self/mountinfo).  Looks at no path in
-// it, so a file system that does not answer delays no caller.
+// Owns reading the mount table (/proc/self/mountinfo).  Accesses no path in it, so a file system
+// that does not answer delays no caller.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
 #define PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
@@ -24,11 +24,11 @@ struct MountEntry {
 // Every mount of this mount namespace; none if the table cannot be read.
 std::vector<MountEntry> ReadMountTable(const SysRoots& roots);
 
-// The mount that an absolute path lies on, by its text alone: symbolic links and mounts that
-// hide a directory above are not seen.  The topmost of several on one mount point.  nullptr: none.
+// The mount of an absolute path, by its text alone: symbolic links, and mounts that hide a
+// directory above, are not resolved.  The topmost of several on one mount point.  nullptr: none.
 const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path);
 
-// An absolute path as the table writes it: without "//", "/./" and a slash at the end.
+// An absolute path in the table's form: without "//", "/./" and a trailing slash.
 std::string NormalPath(const std::string& path);
 
 }  // namespace ppc

@@ -31,7 +31,7 @@ std::string PidPath(const SysRoots& roots, int pid, const char* name) {
 std::optional<uint64_t> StatField(const SysRoots& roots, int pid, int wanted) {
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/stat"), 4096);
   if (!text) return std::nullopt;
-  // The second field is the name in brackets and may hold anything: count from its end.
+  // The second field is the name in brackets and may hold anything: search from the end.
   size_t at = text->rfind(')');
   if (at == std::string::npos) return std::nullopt;
   for (int field = 2; field < wanted; ++field) {
@@ -44,7 +44,7 @@ std::optional<uint64_t> StatField(const SysRoots& roots, int pid, int wanted) {
   return value;
 }
 
-// What follows "KEY:" in a text of /proc/PID/status, trimmed; "" where there is no such line.
+// The text after "KEY:" in /proc/PID/status, trimmed; "" if there is no such line.
 std::string StatusLine(const std::string& text, const std::string& key) {
   const size_t at = text.find("\n" + key + ":");
   if (at == std::string::npos) return "";
@@ -129,7 +129,7 @@ std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid) {
 
 bool IsInContainer(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), kMostStatus);
-  // Its number in each namespace.
+  // NSpid has the process's number in each namespace.
   return text && StatusLine(*text, "NSpid").find_first_of(" \t") != std::string::npos;
 }
 
@@ -142,7 +142,7 @@ std::string ProcessNetwork(const SysRoots& roots, int pid) {
 std::optional<std::string> ProcessExe(const SysRoots& roots, int pid) {
   std::string path = LinkTarget(PidPath(roots, pid, "/exe"));
   if (path.empty()) return std::nullopt;
-  constexpr std::string_view kDeleted = " (deleted)";  // replaced by an upgrade
+  constexpr std::string_view kDeleted = " (deleted)";  // the file was replaced by an upgrade
   if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
   return path;
 }
@@ -199,7 +199,7 @@ std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view ke
 }
 
 ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
-  constexpr int kMaxThreads = 256;  // more say nothing new
+  constexpr int kMaxThreads = 256;  // further threads add nothing
   ThreadPlaces places;
   const std::string base = PidPath(roots, pid, "/task");
   DirStream dir(opendir(base.c_str()));

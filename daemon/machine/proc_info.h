@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what /proc tells about another process.
+// Owns reading what /proc shows of another process.
+// Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_MACHINE_PROC_INFO_H_
 #define PPC_DAEMON_MACHINE_PROC_INFO_H_
 
@@ -17,22 +18,22 @@ namespace ppc {
 // Numeric names in a directory: processes, threads, descriptors.
 std::vector<int> ListNumbers(const std::string& path);
 
-// The number that follows `key` in a text of /proc; nullopt: the key is not there.
+// The number behind `key` in a text of /proc; nullopt: the key is missing.
 std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view key, int base = 10);
 
 // Start of the process in ns since boot, at the 10 ms resolution /proc has.
 std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid);
 
-// nullopt: there is no such process.  0 for those without a parent here.
+// nullopt: there is no such process.  0: its parent is not visible here.
 std::optional<int> ProcessParent(const SysRoots& roots, int pid);
 
-// The number of the process that leads its group.
+// The process group's number.
 std::optional<int> ProcessGroup(const SysRoots& roots, int pid);
 
 // R, S, D, Z, T and so on, as proc(5) has them; 0: there is no such process.
 char ProcessState(const SysRoots& roots, int pid);
 
-// Two times that one process started at, of which either may have /proc's resolution.
+// Whether two start times are the same, if either may be rounded to /proc's resolution.
 bool IsSameStart(uint64_t one_ns, uint64_t other_ns);
 
 // True if `pid` is still the process that started at start_ns (0 = do not check).
@@ -42,27 +43,26 @@ bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns);
 std::optional<std::string> ProcessEnv(const std::string& environ_text, const std::string& name);
 std::string ProcessEnviron(const SysRoots& roots, int pid);
 
-// The user of a process that has one alone: real, effective, saved and file system's.
+// The process's user; nullopt if real, effective, saved and file system's differ.
 std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid);
-// In a pid namespace below ours, as containers are.
+// Whether it is in a pid namespace below ours, as containers are.
 bool IsInContainer(const SysRoots& roots, int pid);
-// "net:[4026532000]"; "" if it is the machine's own, or not known.
+// "net:[4026532000]"; "" if it is the machine's own, or unknown.
 std::string ProcessNetwork(const SysRoots& roots, int pid);
 
-// The file that a process executes; nullopt: a thread of the kernel, or not to be seen.
+// The file that a process executes; nullopt: a kernel thread, or not visible.
 std::optional<std::string> ProcessExe(const SysRoots& roots, int pid);
 
-// What a process was started with, its own name first.  A process may have overwritten it.
+// The process's command line, program name first.  The process may have overwritten it.
 std::vector<std::string> ProcessWords(const SysRoots& roots, int pid);
 
-// The cgroup path as /proc/PID/cgroup writes it: v2, or v1's memory hierarchy.
+// The cgroup path in the form of /proc/PID/cgroup: v2, or v1's memory hierarchy.
 std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid);
 
 // Distinct targets of the open descriptors that lie below /dev.
 std::vector<std::string> OpenDevices(const SysRoots& roots, int pid);
 
-// What the threads of a process may use: all CPUs of any of them, and the memory nodes that its
-// cpuset allows.
+// CPUs that any thread of a process may use, and the memory nodes of its cpuset.
 struct ThreadPlaces {
   CpuList cpus;
   CpuList mems;

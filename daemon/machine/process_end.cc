@@ -16,7 +16,7 @@
 namespace ppc {
 namespace {
 
-// As of linux/pidfd.h, which is younger than the headers that we build with.
+// From linux/pidfd.h, which is newer than the headers of the build.
 struct PidfdInfo {
   uint64_t mask;
   uint64_t cgroup_id;
@@ -27,7 +27,7 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr uint64_t kInfoExit = 1 << 3;
 constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
-// After its parent has waited for it.
+// Works after its parent has waited for it.
 std::optional<int> EndOfPidfd(int pidfd) {
   PidfdInfo info = {};
   info.mask = kInfoExit;
@@ -35,7 +35,7 @@ std::optional<int> EndOfPidfd(int pidfd) {
   return info.exit_code;
 }
 
-// Before; the last field.
+// Works before that; the last field of stat.
 std::optional<int> EndOfZombie(const SysRoots& roots, int pid) {
   constexpr size_t kMaxStat = 4096;
   const Result<std::string> text =

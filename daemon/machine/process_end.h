@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns telling how a process ended whose parent is another process.
+// Owns the exit status of processes that are not our children.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_MACHINE_PROCESS_END_H_
 #define PPC_DAEMON_MACHINE_PROCESS_END_H_
@@ -11,11 +11,11 @@
 
 namespace ppc {
 
-// As waitpid(2) says; nullopt: it has not ended, or its status is gone.  On kernels before 6.15
-// that is known until its parent has waited for it.
+// In the form of waitpid(2); nullopt: it has not ended, or its status is gone: before 6.15 it is
+// known only until the parent has waited for it.
 std::optional<int> ProcessEnd(const SysRoots& roots, int pidfd, int pid, uint64_t start_ns);
-// Such an end is a failure: neither of its own accord nor asked for (SIGTERM and the like, or the
-// status that a shell gives those).
+// Whether such an end is a failure: neither voluntary nor requested (SIGTERM and the like, or a
+// shell's status for them).
 bool IsFailure(int wait_status);
 
 }  // namespace ppc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns where /sys and /proc are looked for, so that tests bring their own.
+// Owns where /sys and /proc are found, so that tests provide their own.
 #ifndef PPC_DAEMON_MACHINE_ROOTS_H_
 #define PPC_DAEMON_MACHINE_ROOTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace ppc {
 
-// Each is a directory that stands for "/" in front of "/sys" or "/proc"; "" = the real one.
+// A directory in front of "/sys" and "/proc" each; "" = the real ones.
 struct SysRoots {
   std::string sys;
   std::string proc;

@@ -8,7 +8,7 @@
 namespace ppc {
 namespace {
 
-// The groups of many tenants lie below these.
+// Groups that contain groups of many tenants.
 bool IsParent(std::string_view name) {
   constexpr std::array<std::string_view, 11> kEngines = {
       "kubepods", "burstable",     "besteffort",     "kubelet",           "docker", "lxc", "ecs",
@@ -19,7 +19,7 @@ bool IsParent(std::string_view name) {
          std::ranges::find(kEngines, name) != kEngines.end();
 }
 
-// At the top a name that says nothing may be an engine's that is not known here.
+// A top-level name without a known suffix may be an unknown container engine's.
 bool IsUnit(std::string_view name) {
   return name.ends_with(".slice") || name.ends_with(".scope") || name.ends_with(".service") ||
          name.starts_with("lxc.payload");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which control groups are one tenant's, by their names.
+// Owns telling which control groups belong to one tenant, by their names.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_TENANT_GROUP_H_
 #define PPC_DAEMON_MACHINE_TENANT_GROUP_H_
@@ -8,9 +8,9 @@
 
 namespace ppc {
 
-// The topmost group around this one that is a tenant's: a pod, a container, a unit of systemd.
-// Above it are slices and the parents of container engines.  "": nothing but these.  `cgroup` as
-// /proc/PID/cgroup writes it.
+// The topmost group around this one that is one tenant's: a pod, a container, a systemd unit.
+// Above it are slices and parents of container engines.  "": there are only these.  `cgroup`: in
+// the form of /proc/PID/cgroup.
 std::string TenantGroup(const std::string& cgroup);
 
 }  // namespace ppc

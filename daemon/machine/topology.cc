@@ -79,7 +79,7 @@ std::vector<Xpu> XpusOf(hwloc_topology_t topology) {
   return SortXpus(std::move(xpus));
 }
 
-// As sysfs has it; nothing where it does not know the node.
+// CPUs in sysfs; nothing if sysfs does not know the node.
 std::optional<CpuList> CpusOfNode(const SysRoots& roots, int id) {
   const Result<std::string> text =
       ReadLine(roots.Sys("/devices/system/node/node" + std::to_string(id) + "/cpulist"));
@@ -88,7 +88,7 @@ std::optional<CpuList> CpusOfNode(const SysRoots& roots, int id) {
   return cpus ? std::optional<CpuList>(*cpus) : std::nullopt;
 }
 
-// hwloc says that a node without CPUs (CXL, HBM, a device's memory) has those near to it.
+// hwloc gives a node without CPUs (CXL, HBM, a device's memory) the CPUs near it.
 void KeepOwnCpus(const SysRoots& roots, std::vector<NumaNode>* nodes) {
   for (NumaNode& node : *nodes) {
     const std::optional<CpuList> own = CpusOfNode(roots, node.id);
@@ -96,7 +96,7 @@ void KeepOwnCpus(const SysRoots& roots, std::vector<NumaNode>* nodes) {
   }
 }
 
-// An injected /sys has no machine behind it that hwloc could ask.
+// hwloc cannot examine the machine behind an injected /sys.
 std::vector<NumaNode> NodesFromSysfs(const SysRoots& roots) {
   std::vector<NumaNode> nodes;
   const Result<std::string> online = ReadLine(roots.Sys("/devices/system/node/online"));
@@ -109,7 +109,7 @@ std::vector<NumaNode> NodesFromSysfs(const SysRoots& roots) {
   return nodes;
 }
 
-// A device without a node but with CPUs near to it is on those CPUs' node, if that is one.
+// A device without a node but with nearby CPUs belongs to these CPUs' node, if they are on one.
 void GuessNodes(Topology* topology) {
   for (Xpu& xpu : topology->xpus) {
     if (xpu.node >= 0 || xpu.local_cpus.empty()) continue;
@@ -154,7 +154,7 @@ Result<Topology> DetectTopology(const TopologyOptions& options) {
     if (!hwloc) return hwloc.error();
     topology.nodes = NodesOf(hwloc->get());
     if (!options.hwloc_xml.empty()) topology.xpus = XpusOf(hwloc->get());
-    // An exported topology's sysfs is not this machine's, unless given with it.
+    // This machine's sysfs does not fit an exported topology, unless given with it.
     if (options.hwloc_xml.empty() || !options.roots.sys.empty()) {
       KeepOwnCpus(options.roots, &topology.nodes);
     }

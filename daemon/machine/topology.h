@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the machine looks like: NUMA nodes with their CPUs, and the list of
-// XPUs (accelerators) with the node each is near to.  Paper: section 3.2.
+// Owns the machine's topology: NUMA nodes with their CPUs, and the list of XPUs (accelerators) with
+// the nearest node of each.  Paper: section 3.2.
 #ifndef PPC_DAEMON_MACHINE_TOPOLOGY_H_
 #define PPC_DAEMON_MACHINE_TOPOLOGY_H_
 
@@ -19,7 +19,7 @@ inline constexpr int kMaxNodes = 64;
 
 struct NumaNode {
   int id = 0;    // below kMaxNodes
-  CpuList cpus;  // its own, none other's; empty: memory only
+  CpuList cpus;  // only its own; empty: memory only
 };
 
 struct Topology {
@@ -32,14 +32,14 @@ struct Topology {
 
 struct TopologyOptions {
   SysRoots roots;
-  std::string hwloc_xml;  // path of an exported topology instead of this machine
+  std::string hwloc_xml;  // path of an exported topology to use instead of this machine's
 };
 
-// The node that all threads of a process are bound to by their CPUs or by its memory nodes;
-// nothing if they may use several.
+// The node that all threads of a process are bound to, by their CPUs or memory nodes; nothing if
+// they may use several.
 std::optional<int> NodeOfThreads(const SysRoots& roots, int pid, const Topology& machine);
 
-// Nodes of higher numbers than kMaxNodes allows are left out.
+// Nodes from kMaxNodes on are left out.
 Result<Topology> DetectTopology(const TopologyOptions& options);
 
 }  // namespace ppc

@@ -14,7 +14,7 @@ namespace ppc {
 namespace {
 
 constexpr uint16_t kVendorHuawei = 0x19e5;
-// Makers whose VGA adapters are the consoles of servers and of virtual machines, and never compute:
+// Vendors whose VGA adapters are consoles of servers and virtual machines, and never compute:
 // ASPEED, Matrox, Huawei (its accelerators are no VGA adapters), QEMU, Red Hat, Cirrus, VMware,
 // VirtualBox, Microsoft.
 constexpr std::array<uint16_t, 10> kConsoleVendors = {
@@ -35,7 +35,7 @@ int FindBdf(const std::vector<Xpu>& xpus, const std::string& bdf) {
   return -1;
 }
 
-// "…/0000:3b:00.0" behind a symbolic link -> its last component.
+// "…/0000:3b:00.0" behind a symbolic link -> last component.
 std::string LinkedName(const std::string& path) {
   const std::string text = LinkTarget(path);
   return text.substr(text.rfind('/') + 1);

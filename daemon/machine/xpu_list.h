@@ -17,18 +17,18 @@ struct Xpu {
   uint32_t pci_class = 0;  // 24 bits: 0x030200
   uint16_t vendor = 0;
   int node = -1;       // NUMA node, -1 unknown
-  CpuList local_cpus;  // helps where node is -1
+  CpuList local_cpus;  // used if node is -1
 };
 
 // Display, 3D and processing accelerators.
 bool IsXpuClass(uint32_t pci_class);
 
-// Sorted by PCI address.  A server's or virtual machine's console adapter is left out, unless such
-// are all there is.
+// Sorted by PCI address.  Console adapters of servers and virtual machines are left out, unless
+// there is nothing else.
 std::vector<Xpu> FindXpus(const SysRoots& roots);
 std::vector<Xpu> SortXpus(std::vector<Xpu> all);
 
-// Index in `xpus` of the device a device file belongs to (/dev/dri/renderD128, /dev/nvidia0,
+// Index in `xpus` of the device behind a device file (/dev/dri/renderD128, /dev/nvidia0,
 // /dev/davinci0), -1 if none.
 int XpuOfDeviceFile(const SysRoots& roots, const std::vector<Xpu>& xpus, const std::string& path);
 

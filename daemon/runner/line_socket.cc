@@ -31,7 +31,7 @@ void LineSocket::Send(const Json& line) {
   for (size_t at = 0; at < text.size();) {
     const ssize_t put = send(fd_.Get(), text.data() + at, text.size() - at, MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR) continue;
-    // A peer that has closed is noticed when reading.
+    // Receive() notices a closed peer.
     if (put <= 0) return;
     at += static_cast<size_t>(put);
   }

@@ -19,9 +19,9 @@ class LineSocket {
   explicit LineSocket(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.Get(); }
-  // Reads what is there (waits if `wait`); false: the other side closed, or sent too long a line.
+  // Reads the available data (waits if `wait`); false: the peer closed, or sent too long a line.
   bool Receive(bool wait);
-  // The next whole line that was received.
+  // The next complete line received.
   std::optional<std::string> NextLine();
   void Send(const Json& line);
 

@@ -25,10 +25,10 @@ namespace ppc {
 namespace {
 
 constexpr int kSupervisorFd = 3;
-// The lines that ppcd gets when it is asked for its log.
+// Lines of its log that ppcd can ask for.
 constexpr size_t kLogLines = 200;
 
-// 0: it is not a positive number.
+// 0: not a positive number.
 int ToPositive(std::string_view text) {
   int number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -57,12 +57,12 @@ int Main(int argc, char** argv) {
   SetLog("ppc-runner", options->verbose ? LogLevel::kDebug : LogLevel::kInfo);
   KeepLog(kLogLines);
   signal(SIGPIPE, SIG_IGN);
-  // Few arenas: the runner's threads allocate little, and its memory is bounded.
+  // Few arenas: the runner's threads allocate little, and its memory is limited.
   mallopt(M_ARENA_MAX, 2);
-  // What is large and needed once, a decoded template, goes back when it is freed; left alone the
-  // threshold grows with the first of them.
+  // Large blocks that are needed once, such as a decoded template, return to the system when freed;
+  // the default threshold would grow with the first of them.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  // A touched stack of a thread would take 2 MiB where huge pages are used for all memory.
+  // With huge pages enabled for all memory, a touched stack would take 2 MiB.
   (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   Session session;
   if (!options->is_standalone) {

@@ -23,8 +23,8 @@ constexpr std::array kNotes = {
     cli::Note{"Other uses",
               "Without --mount it is a child of ppcd, which speaks to it on descriptor 3\n"
               "(docs/control-protocol.md).  With --serve-loads LANES IDLE_MS it is a child of a\n"
-              "runner inside a service's cgroup, with --ask-xpus LIBRARY one that asks a maker's\n"
-              "library who computes where."},
+              "runner inside a service's cgroup, with --ask-xpus LIBRARY one that asks a vendor's\n"
+              "library which processes compute on which device."},
     cli::Note{"Exit status",
               "0 stopped as asked, 1 could not start, 2 wrong usage, 19 the mount is gone, 20 the\n"
               "policy was dropped for its faults, 21 for a hook that hung, 22 the lease ran out."}};
@@ -45,7 +45,7 @@ const cli::Program& RunnerProgram() { return kProgram; }
 
 Result<RunnerOptions> ParseRunnerOptions(std::span<char* const> arguments) {
   RunnerOptions options;
-  // As ppcd starts it: nothing to parse, and nothing allocated for it.
+  // ppcd starts it without arguments: nothing to parse or to allocate.
   if (arguments.empty()) return options;
   const Result<cli::Parsed> parsed = cli::Parse(kProgram, arguments);
   if (!parsed) return parsed.error();

@@ -19,10 +19,10 @@ struct RunnerOptions {
   std::string policy;
   std::string config = "{}";
   std::string record;
-  std::string text;  // to be printed, and no more: --help, --version
+  std::string text;  // print this and exit: --help, --version
 };
 
-// Without the program's name.  EINVAL names the argument.
+// `arguments`: without the program's name.  EINVAL names the argument.
 Result<RunnerOptions> ParseRunnerOptions(std::span<char* const> arguments);
 const cli::Program& RunnerProgram();
 

@@ -21,14 +21,14 @@ constexpr int kKept[] = {CAP_SYS_ADMIN,    CAP_SYS_NICE, CAP_SYS_PTRACE,  CAP_DA
 uint64_t KeptMask() {
   uint64_t mask = 0;
   for (const int cap : kKept) mask |= uint64_t{1} << cap;
-  // The observer's maps are used by descriptors that were lent.  Before 5.19 every call of bpf()
-  // needs a capability all the same, which CAP_SYS_ADMIN is where ppcd has it.
+  // The observer's maps are used through lent descriptors.  Before 5.19 every bpf() call needs a
+  // capability all the same, which is CAP_SYS_ADMIN if ppcd has it.
   if (KernelVersion() < 5019) mask |= uint64_t{1} << CAP_BPF;
   return mask;
 }
 
-// An ordinary user has none, and gets none: with no_new_privs no exec adds any, whatever the
-// bounding set holds, which such a user may not change.
+// An ordinary user has no capabilities and gets none: with no_new_privs exec adds none, whatever
+// the bounding set holds, which such a user may not change.
 bool HasCapabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
@@ -47,7 +47,7 @@ Status DropPrivileges() {
   if (geteuid() != 0 && !HasCapabilities()) return ForbidNewPrivileges();
   const uint64_t kept = KeptMask();
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
-    // Only one that is there, and that this kernel knows: dropping needs CAP_SETPCAP.
+    // Only those that are set and known to this kernel: dropping needs CAP_SETPCAP.
     if ((kept >> cap & 1) != 0 || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 1) continue;
     if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) {
       return PosixError("drop capability " + std::to_string(cap), errno);

@@ -23,14 +23,14 @@
 namespace ppc {
 namespace {
 
-// Without that member nothing is shared.
+// Without that member the memory is not shared.
 uint64_t MemoryShareOf(const Json& message, const char* key) {
   const auto share = message.find(key);
   const bool is_there = share != message.end() && share->is_number_unsigned();
   return is_there ? share->get<uint64_t>() : kNoMemoryShare;
 }
 
-// The runtime's options: of the message, else of the configuration.
+// The runtime's options, from the message or else from the configuration.
 Json RuntimeIn(const Json& message) {
   const Json runtime = message.value("runtime", Json());
   const Json config = message.value("config", Json());
@@ -56,7 +56,7 @@ Session::~Session() {
   plugin_.reset();
 }
 
-// Only a supervisor lends.
+// Only a supervisor lends programs.
 LentPrograms Session::TakeLent(const Choice& choice) const {
   LentPrograms lent;
   if (socket_ == nullptr) return lent;
@@ -73,7 +73,7 @@ Status Session::OpenParts(const Choice& choice) {
       choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice), choice.device);
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
-  // Opening the device needed more than running a policy does.
+  // Opening the device needed more privileges than running a policy does.
   Status dropped = ShedPrivileges(/*is_supervised=*/socket_ != nullptr);
   if (!dropped) return dropped;
   const Result<std::string> path = FindPolicy(choice.policy);
@@ -169,7 +169,7 @@ Status Session::Open(const Json& message) {
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
   runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
   runtime->SetReadShares(message.value("reads", Json()));
-  // The registration fails for a wrong one; one that ran may miss an XPU now.
+  // A wrong configuration fails the registration; one that worked before may only lack an XPU now.
   const Result<Json> own = control::ServiceInConfig(message.value("config", Json()));
   if (!own) return own.error();
   if (!own->is_null() && message.value("fresh", true)) {
@@ -180,13 +180,13 @@ Status Session::Open(const Json& message) {
   if (!started) return started;
   runtime_ = std::move(runtime);
   own_service_ = *own;
-  malloc_trim(0);  // of the kernel's types, which opening the backend reads, nothing stays
+  malloc_trim(0);  // returns memory of the kernel's types, which opening the backend has read
   return Ok();
 }
 
 // ----------------------------------------------------------------------- serve
 
-// Which backend it has become, and what that cannot do here.
+// Which backend was chosen, and its limits here.
 Json Session::BackendJson() const {
   const Capabilities caps = backend_->Caps();
   return Json{{"backend", caps.backend}, {"limits", caps.limits}};
@@ -227,7 +227,7 @@ void Session::Receive(Received* received) {
 }
 
 void Session::HandleSocket() {
-  // Until all of it has been answered.
+  // Reads no further lines until these are answered.
   runtime_->executor().RemoveSource(socket_->fd());
   auto received = std::make_shared<Received>();
   runtime_->Do([this, received] { Receive(received.get()); },
@@ -296,7 +296,7 @@ int Session::Serve(UniqueFd socket) {
     while (const std::optional<std::string> line = socket_->NextLine()) {
       const Json answer = Answer(*line);
       socket_->Send(answer);
-      // A refused registration is over: the next one gets a process of its own.
+      // A process serves one registration: after a refusal it ends.
       if (answer["ok"] == false && backend_ != nullptr && runtime_ == nullptr) return kExitFailed;
     }
   }
@@ -324,7 +324,7 @@ void Session::Tell(const char* event, const std::string& error) {
 
 void Session::EndHung(const std::string& message) {
   Tell("dropped", message);
-  // The thread in the hook never returns: no destructor may wait for it.
+  // The thread in the hook never returns, so no destructor may run and wait for it.
   _exit(kExitHung);
 }
 
@@ -354,7 +354,7 @@ int Session::Finish(Executor::End end) {
   }
   if (socket_ == nullptr) std::printf("%s\n", DumpJson(runtime_->StatusJson()).c_str());
   std::fflush(nullptr);
-  // No destructor may wait for a process that hangs.
+  // A destructor must not wait for a hanging process.
   if (runtime_->IsStuck()) _exit(code);
   return code;
 }

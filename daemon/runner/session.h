@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns one run of a policy from registration to end: opens backend, plugin and runtime,
-// answers the control channel, turns the end into an exit status.
-// Threads: main's, which is the executor's once the policy runs; the supervisor's lines are read,
-// and answers written, on the control worker's; the watchdog's for the message about a hang.
+// Owns one run of a policy from registration to end: opens backend, plugin and runtime, answers the
+// control channel, and turns the end into an exit status.
+// Threads: main's, which is the executor's once the policy runs; the control worker's, which reads
+// the supervisor's lines and writes answers; the watchdog's, for the message about a hang.
 #ifndef PPC_DAEMON_RUNNER_SESSION_H_
 #define PPC_DAEMON_RUNNER_SESSION_H_
 
@@ -22,7 +22,7 @@ namespace ppc {
 
 class Session {
  public:
-  // Before any thread exists: SIGINT and SIGTERM come by descriptor from now on.
+  // Before any thread exists: from now on SIGINT and SIGTERM arrive through a descriptor.
   Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -33,9 +33,9 @@ class Session {
   Status Init(const Json& message);
   void SetRecord(const std::string& path) { record_path_ = path; }
 
-  // With a supervisor on `socket`: answers it, from "init" on, until the end.
+  // With a supervisor on `socket`: answers it, from "init" to the end.
   int Serve(UniqueFd socket);
-  // Without: runs until SIGINT or SIGTERM, then prints the status.
+  // Without a supervisor: runs until SIGINT or SIGTERM, then prints the status.
   int RunAlone();
 
  private:
@@ -47,22 +47,22 @@ class Session {
     uint32_t lent_dir = 0;  // see LentPrograms
     int lent_first = 0;
     int lent_count = 0;
-    std::string device;  // "/dev/ppcN" that is at `directory`; "": nobody said
+    std::string device;  // "/dev/ppcN" at `directory`; "": not given
   };
   static Result<Choice> ReadChoice(const Json& message);
   LentPrograms TakeLent(const Choice& choice) const;
   Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
-  // What has come from the supervisor, parsed.
+  // Parsed lines of the supervisor.
   struct Received {
     bool is_open = true;
     std::deque<Result<Json>> requests;
   };
   void HandleSocket();
   void Receive(Received* received);
-  // The first of those that are left; one after the other, the supervisor counts answers.
+  // Answers the first remaining line; one at a time, since the supervisor counts answers.
   void AnswerNext(const std::shared_ptr<Received>& received);
-  // Sleeps until the supervisor sends something; false: told to stop by a signal.
+  // Sleeps until the supervisor sends a line; false: a signal ended the wait.
   bool WaitForSocket();
   void Send(const Result<Json>& answer);
   Json Answer(const std::string& line);
@@ -74,7 +74,7 @@ class Session {
 
   UniqueFd signals_;
   std::string record_path_;
-  Json own_service_;  // the "service_start" of the one that the configuration names, or null
+  Json own_service_;  // "service_start" of the service in the configuration, or null
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
   std::optional<EventLogWriter> recorder_;

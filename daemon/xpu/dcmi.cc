@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what DCMI (libdcmi.so of the Ascend driver) is asked.
+// Owns the queries to DCMI (libdcmi.so of the Ascend driver).
 #include <cerrno>
 
 #include "daemon/xpu/xpu_library.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr int kMostCards = 64;
-constexpr int kMostDevices = 64;  // of a card
-// The library is not told how many there is room for; drivers end at 32 or 64.
+constexpr int kMostDevices = 64;  // per card
+// The library does not get the size of the buffer; drivers return at most 32 or 64.
 constexpr int kMostProcesses = 1024;
 
 struct PcieInfo {
@@ -55,7 +55,7 @@ Result<Dcmi> Resolve(const xpu_library::Handle& library) {
   if (!Find(library, "dcmi_get_device_resource_info", &dcmi.processes)) {
     missing = "dcmi_get_device_resource_info";
   }
-  // The first version says nothing of the PCI domain.
+  // The first version does not return the PCI domain.
   if (!Find(library, "dcmi_get_device_pcie_info_v2", &dcmi.pcie)) {
     missing = "dcmi_get_device_pcie_info_v2";
   }

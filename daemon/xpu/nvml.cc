@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what NVML (libnvidia-ml.so.1) is asked, with the versions of its functions that the library
+// Owns the queries to NVML (libnvidia-ml.so.1), with the versions of its functions that the library
 // exports by name.
 #include <algorithm>
 #include <cerrno>
@@ -29,8 +29,8 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-// Of _v2 and _v3; the first drivers of release 535 added one more number at its end to _v3 without
-// a new name.  Only its first member is used.
+// Record of _v2 and _v3.  The first drivers of release 535 added a number to the end of the _v3
+// record without a new name.  Only the first member is used.
 struct ProcessInfo {
   unsigned pid;
   unsigned long long used_memory;
@@ -49,8 +49,8 @@ struct Nvml {
   int (*handle)(unsigned, void**) = nullptr;
   int (*pci)(void*, PciInfo*) = nullptr;
   GetProcesses* processes = nullptr;
-  int (*uuid)(void*, char*, unsigned) = nullptr;  // may be missing
-  const char* (*error_text)(int) = nullptr;       // may be missing
+  int (*uuid)(void*, char*, unsigned) = nullptr;  // optional
+  const char* (*error_text)(int) = nullptr;       // optional
 };
 
 Result<Nvml> Resolve(const xpu_library::Handle& library) {
@@ -80,7 +80,7 @@ Error Failed(const Nvml& nvml, const char* what, int code) {
   return Error{EIO, text};
 }
 
-// How far the library wrote tells how long its entries are.  0: neither length.
+// Finds the size of an entry from the bytes that the library has written.  0: neither known size.
 size_t Stride(const std::vector<unsigned char>& buffer, size_t count) {
   const auto last = std::find_if(buffer.rbegin(), buffer.rend(),
                                  [](unsigned char byte) { return byte != kUnwritten; });
@@ -91,7 +91,7 @@ size_t Stride(const std::vector<unsigned char>& buffer, size_t count) {
   return 0;
 }
 
-// The processes that compute on a device; false: it does not say.
+// The processes that compute on a device; false: the library does not know.
 bool Processes(const Nvml& nvml, void* device, std::vector<int>* pids) {
   unsigned room = 64;
   std::vector<unsigned char> buffer;

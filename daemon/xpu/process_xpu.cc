@@ -96,7 +96,7 @@ XpuFinding ProcessXpu::AskDevices(int pid) const {
   for (const std::string& device : OpenDevices(roots_, pid)) {
     const int xpu = XpuOfDeviceFile(roots_, machine_->xpus, device);
     if (xpu < 0 || xpu == found) continue;
-    // A process that holds several devices (a launcher) says nothing.
+    // A process that holds several devices (a launcher) has no answer.
     if (found >= 0) {
       finding.says = "several accelerators are open";
       return finding;
@@ -132,8 +132,8 @@ XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
   return finding;
 }
 
-// The end of processes is not reported: a worker that was started anew finds its XPU free.  A
-// process that has ended is looked at once: thousands may have been before those that run.
+// The end of a process is not reported, so a dead process is detected here: a restarted worker
+// finds its XPU free.  An ended process is checked at once: thousands may precede the running ones.
 bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
   std::vector<std::pair<int, uint64_t>> users;
   {
@@ -152,8 +152,8 @@ bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
   return alive != users.end();
 }
 
-// A process that may only run on one node was put there because its XPU is near: the first of
-// the service's on that node that no other process has.
+// A process bound to one node is taken to be bound to its XPU's node: the answer is the first XPU
+// of the service on that node that no other process has.
 XpuFinding ProcessXpu::AskPlacement(int pid) const {
   XpuFinding finding{XpuSource::kPlacement, {}, "its threads may run anywhere"};
   if (machine_->nodes.size() < 2) {
@@ -181,7 +181,7 @@ XpuFinding ProcessXpu::AskPlacement(int pid) const {
 
 // ----------------------------------------------------------------------- chain
 
-// What a process shows only once it uses its device.
+// Providers that know a process only once it uses its device.
 XpuAnswer ProcessXpu::AskLater(int pid, uint64_t start_ns) const {
   const XpuAnswer device = AskDevices(pid).answer;
   if (device.source != XpuSource::kUnknown) return device;
@@ -203,7 +203,7 @@ XpuAnswer ProcessXpu::Ask(int pid, uint64_t start_ns) const {
   return AskPlacement(pid).answer;
 }
 
-// mutex_ held.  A full table starts over, but what was told of a process that lives cannot be found
+// mutex_ held.  A full table is cleared, except bindings of live processes, which cannot be found
 // out again.
 void ProcessXpu::Trim() {
   std::erase_if(entries_, [this](const auto& entry) {
@@ -226,12 +226,12 @@ XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
     return known->answer;
   const XpuAnswer answer = known ? AskLater(pid, start_ns) : Ask(pid, start_ns);
   const bool is_found = answer.source != XpuSource::kUnknown;
-  // Gone before we could look (a short tool): it takes no worker's place.
+  // Ended before it could be examined (a short tool): takes no worker's place.
   if (!known && !is_found && !IsSameProcess(roots_, pid, start_ns)) return {};
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMaxEntries && !entries_.contains(pid)) Trim();
   Entry& entry = entries_[pid];
-  // A bind_pid has said it meanwhile.
+  // Bind() was called meanwhile.
   if (entry.start_ns == start_ns && entry.answer.source == XpuSource::kTold) return entry.answer;
   if (known) {
     entry = *known;

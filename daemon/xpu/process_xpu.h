@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the answer to "which worker of a service, hence which XPU, is this process":
-// a chain of providers, each answer with its source.  The first that knows wins.
-// Threads: any.  Nothing is locked while a process is looked at, which may hang.
+// Owns the answer to "which worker of a service, hence which XPU, is this process": a chain of
+// providers, each answer with its source.  The first provider that knows wins.
+// Threads: any.  No lock is held while a process is examined, which may hang.
 // Paper: section 4.1 (process to XPU by PID).
 #ifndef PPC_DAEMON_XPU_PROCESS_XPU_H_
 #define PPC_DAEMON_XPU_PROCESS_XPU_H_
@@ -27,11 +27,11 @@ enum class XpuSource {
   kLocalRank,  // LOCAL_RANK
   kRank,       // RANK
   kDevice,     // the one accelerator whose device file is open
-  kNvml,       // the one that NVML says it computes on
-  kDcmi,       // the one that DCMI says it computes on
+  kNvml,       // computes on it, according to NVML
+  kDcmi,       // computes on it, according to DCMI
   kVisible,    // CUDA_VISIBLE_DEVICES and its kin
-  kPlacement,  // the node that the threads are bound to
-  kOrder,      // order of first read
+  kPlacement,  // the node that its threads are bound to
+  kOrder,      // order of first reads
 };
 const char* XpuSourceName(XpuSource source);
 
@@ -41,31 +41,31 @@ struct XpuAnswer {
   XpuSource source = XpuSource::kUnknown;
 };
 
-// What one provider says.
+// The answer of one provider.
 struct XpuFinding {
   XpuSource source = XpuSource::kUnknown;
-  XpuAnswer answer;  // source kUnknown: it does not know
-  std::string says;  // what it has seen, or why it does not know
+  XpuAnswer answer;  // source kUnknown: no answer
+  std::string says;  // the evidence, or why there is no answer
 };
 
 class ProcessXpu {
  public:
-  // service_xpus: worker w is bound to service_xpus[w % n].  machine and vendors (nullptr: the
-  // makers' libraries are not asked) must outlive this.
+  // service_xpus: worker w is bound to service_xpus[w % n].  machine and vendors (nullptr: vendor
+  // libraries are not asked) must outlive this.
   ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine,
              const VendorXpus* vendors = nullptr);
 
-  // Cached per process; an answer weaker than an open device is looked at again now and then,
-  // because a worker may open its device later than its first file.
+  // Cached per process.  An answer weaker than an open device is checked again now and then,
+  // because a worker may open its device after its first file.
   XpuAnswer Find(int pid, uint64_t start_ns, uint64_t now_ns);
-  // Whether Find reads the process's environment, for which it waits if the process hangs.
+  // Whether Find reads the process's environment, which blocks while the process hangs.
   bool ReadsEnvironment(int pid, uint64_t start_ns) const {
     return !service_xpus_.empty() && pid > 0 && !Known(pid, start_ns);
   }
-  // A caller that knows says which worker this process is; false: there is no such worker.
+  // Sets the worker of a process; false: there is no such worker.
   bool Bind(int pid, uint64_t start_ns, int worker);
-  // Every provider's answer now, in the order of the chain; decides nothing.  *cached is what
-  // Find() has answered last (kUnknown: it was not asked yet).
+  // Every provider's current answer, in the order of the chain; decides nothing.  *cached: Find()'s
+  // last answer (kUnknown: none yet).
   std::vector<XpuFinding> Explain(int pid, uint64_t start_ns, XpuAnswer* cached) const;
 
  private:
@@ -96,8 +96,8 @@ class ProcessXpu {
   const std::vector<int> service_xpus_;
   const Topology* const machine_;
   const VendorXpus* const vendors_;
-  mutable std::mutex mutex_;                        // of what follows
-  mutable std::unordered_map<int, Entry> entries_;  // of ended ones, too, until they are looked at
+  mutable std::mutex mutex_;                        // protects the members below
+  mutable std::unordered_map<int, Entry> entries_;  // also ended processes, until checked
   int next_worker_ = 0;
 };
 

@@ -13,8 +13,8 @@ namespace {
 constexpr uint16_t kVendorNvidia = 0x10de;
 constexpr uint16_t kVendorHuawei = 0x19e5;
 
-// The libraries tell numbers of the host, at most some driver releases translate them.  The
-// kernel gives the first namespace this number.
+// The libraries return process numbers of the host; some driver releases translate them.  The
+// kernel gives the initial pid namespace this inode number.
 bool IsHostNamespace(const SysRoots& roots) {
   return LinkTarget(roots.Proc("/self/ns/pid")) == "pid:[4026531836]";
 }
@@ -50,7 +50,7 @@ VendorXpus::Answer VendorXpus::Ask(const Source& source, int pid, uint64_t start
   if (source.query == nullptr) return {-1, source.why_not};
   const std::shared_ptr<const XpuListing> listing = source.query->Latest();
   if (!listing->problem.empty()) return {-1, listing->problem};
-  // The number may have been another process's then.
+  // The number may have been another process's at that time.
   if (start_ns > listing->boot_ns) return {-1, "was asked before the process began"};
   const XpuUse* found = nullptr;
   for (const XpuUse& use : listing->devices) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which XPU a process computes on, as the makers' libraries tell: NVML where a device of
-// NVIDIA is, DCMI where one of Huawei is.
+// Owns the XPU that a process computes on, from the vendors' libraries: NVML if there is an NVIDIA
+// device, DCMI if there is a Huawei one.
 // Threads: one; nothing here waits.
 #ifndef PPC_DAEMON_XPU_VENDOR_XPUS_H_
 #define PPC_DAEMON_XPU_VENDOR_XPUS_H_
@@ -21,22 +21,22 @@ class VendorXpus {
   struct Options {
     bool nvml = true;
     bool dcmi = true;
-    XpuQuery::Options query;  // all but the library
+    XpuQuery::Options query;  // except the library
   };
   struct Answer {
     int xpu = -1;      // index in the machine's list, -1 unknown
-    std::string says;  // what was found, or why nothing was
+    std::string says;  // the evidence, or why there is no answer
   };
 
   VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const Options& options);
 
-  // By the newest listing; a process that computes on several devices has no answer.
+  // From the newest listing; a process that computes on several devices has no answer.
   Answer Nvml(int pid, uint64_t start_ns) const { return Ask(nvml_, pid, start_ns); }
   Answer Dcmi(int pid, uint64_t start_ns) const { return Ask(dcmi_, pid, start_ns); }
 
  private:
   struct Source {
-    std::unique_ptr<XpuQuery> query;  // nullptr: not asked
+    std::unique_ptr<XpuQuery> query;  // nullptr: no such device
     std::string why_not;
   };
   Source MakeSource(bool is_on, const char* library, uint16_t vendor, const Options& options) const;

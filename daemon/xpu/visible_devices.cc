@@ -20,7 +20,7 @@ constexpr Variable kVariables[] = {{"CUDA_VISIBLE_DEVICES", 0x10de},
                                    {"ROCR_VISIBLE_DEVICES", 0x1002},
                                    {"HIP_VISIBLE_DEVICES", 0x1002}};
 
-// The n-th device of a maker.
+// The n-th device of a vendor.
 int NthOf(const std::vector<Xpu>& xpus, uint16_t vendor, int n) {
   for (size_t i = 0; i < xpus.size(); ++i) {
     if (xpus[i].vendor == vendor && n-- == 0) return static_cast<int>(i);
@@ -28,7 +28,7 @@ int NthOf(const std::vector<Xpu>& xpus, uint16_t vendor, int n) {
   return -1;
 }
 
-// A beginning of a UUID is enough, if only one device has it.
+// A prefix of a UUID is enough if only one device has it.
 int ByUuid(const SysRoots& roots, const std::vector<Xpu>& xpus, std::string_view uuid) {
   int found = -1;
   for (size_t i = 0; i < xpus.size(); ++i) {

@@ -35,11 +35,11 @@ std::string Bdf(unsigned domain, unsigned bus, unsigned device, unsigned functio
 
 namespace {
 
-constexpr unsigned kLifeSeconds = 60;  // if no process is left to end us
+constexpr unsigned kLifeSeconds = 60;  // ends this process if its parent is gone
 
 struct Library {
   const char* name;
-  const char* variable;  // names the file
+  const char* variable;  // holds the library's file name
   std::vector<std::string> files;
   Result<XpuListing> (*ask)(const std::string& file);
 };
@@ -53,7 +53,7 @@ std::vector<Library> Libraries() {
            AskDcmi}};
 }
 
-// The device files of NVIDIA are for every user, those of Ascend root's.
+// Device files of NVIDIA are open to every user, those of Ascend to root only.
 Status DropEverything() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};
@@ -87,7 +87,7 @@ int AskXpuLibrary(const std::string& library) {
   prctl(PR_SET_NAME, "ppc-xpus");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(kLifeSeconds);
-  // The library is a stranger: of the runner's descriptors it gets the answer's alone.
+  // The library is not trusted: of the runner's descriptors it gets only the answer's.
   CloseFrom(kAnswerFd + 1);
   const Result<XpuListing> listing = Ask(library);
   Json answer = Json::object();
@@ -102,7 +102,7 @@ int AskXpuLibrary(const std::string& library) {
   }
   const std::string text = DumpJson(answer);
   const Status written = WriteAll(kAnswerFd, text.data(), text.size());
-  // Not exit(): what the library left to be done at the end may hang.
+  // Not exit(): the library's exit handlers may hang.
   _exit(written ? 0 : 1);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the questions to the makers' libraries: NVML (NVIDIA) and DCMI (Huawei Ascend).  Runs in a
-// process of its own (see xpu_query.h), so a library may do its worst here.
+// Owns the queries to the vendors' libraries: NVML (NVIDIA) and DCMI (Huawei Ascend).  Runs in a
+// process of its own (see xpu_query.h), so a faulty library harms only that process.
 //
-// No header of a maker is used: nvml.cc and dcmi.cc declare the few functions and structures they
-// need, as the libraries export them.  Neither has ever run with a real device.
+// No vendor header is used: nvml.cc and dcmi.cc declare the few functions and structures they need,
+// as the libraries export them.  Neither has ever run with a real device.
 #ifndef PPC_DAEMON_XPU_XPU_LIBRARY_H_
 #define PPC_DAEMON_XPU_XPU_LIBRARY_H_
 
@@ -25,8 +25,8 @@ struct XpuUse {
 };
 
 struct XpuListing {
-  std::string problem;   // why there is no answer, "" if there is one
-  uint64_t boot_ns = 0;  // CLOCK_BOOTTIME when it was asked for
+  std::string problem;   // why there is no answer; "" if there is one
+  uint64_t boot_ns = 0;  // CLOCK_BOOTTIME of the query
   int silent = 0;        // devices that did not answer
   std::vector<XpuUse> devices;
 };
@@ -34,13 +34,13 @@ struct XpuListing {
 inline constexpr const char* kNvmlName = "nvml";
 inline constexpr const char* kDcmiName = "dcmi";
 
-// `file` as dlopen takes it.
+// `file`: as for dlopen.
 Result<XpuListing> AskNvml(const std::string& file);
 Result<XpuListing> AskDcmi(const std::string& file);
 
-// What the program does when it is started with kAskXpusFlag LIBRARY: gives up all privileges, asks
-// and writes one JSON object to kAnswerFd.  $PPC_NVML_LIBRARY and $PPC_DCMI_LIBRARY name the files.
-// Returns its exit status.
+// Runs when the program is started with kAskXpusFlag LIBRARY: gives up all privileges, asks, and
+// writes one JSON object to kAnswerFd.  $PPC_NVML_LIBRARY and $PPC_DCMI_LIBRARY name the files.
+// Returns the program's exit status.
 inline constexpr const char* kAskXpusFlag = "--ask-xpus";
 inline constexpr int kAnswerFd = 3;
 int AskXpuLibrary(const std::string& library);
@@ -54,14 +54,14 @@ using Handle = std::unique_ptr<void, Close>;
 
 Result<Handle> Open(const std::string& file);
 
-// *out = the function `name`; false: the library has none.
+// *out = the function `name`; false: the library does not export it.
 template <typename Function>
 bool Find(const Handle& library, const char* name, Function** out) {
   *out = reinterpret_cast<Function*>(dlsym(library.get(), name));
   return *out != nullptr;
 }
 
-// As sysfs writes it.
+// In the form of sysfs.
 std::string Bdf(unsigned domain, unsigned bus, unsigned device, unsigned function);
 
 }  // namespace xpu_library

@@ -38,7 +38,7 @@ class SpawnSettings {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
     posix_spawn_file_actions_adddup2(&actions_, answer_fd, kAnswerFd);
-    // What a library prints goes nowhere.
+    // Discards what a library prints.
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&actions_, 0, 1);
     posix_spawn_file_actions_adddup2(&actions_, 0, 2);
@@ -77,7 +77,7 @@ bool ReadUse(const Json& json, XpuUse* use) {
   return true;
 }
 
-// The answer of a process that a broken library may have confused.
+// Parses the answer, which a faulty library may have corrupted.
 XpuListing ReadAnswer(const std::string& text) {
   const Result<Json> json = ParseJsonObject(text, "its answer");
   if (!json) return Problem("gave no answer that can be read");
@@ -210,7 +210,7 @@ std::string XpuQuery::Await(pid_t pid, int answer_fd, std::string* text, int* st
   }
 }
 
-// A process that its driver does not let die is left alone: it cannot be waited for.
+// A process that its driver does not let die is abandoned: waiting for it would block.
 void XpuQuery::End(pid_t pid) {
   kill(pid, SIGKILL);
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl artifact capture|restore|verify|list|rm: asks no daemon.
+// ppcctl artifact capture|restore|verify|list|rm; needs no daemon.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -29,7 +29,7 @@ using artifact::Entry;
 using artifact::Manifest;
 using artifact::Store;
 
-// The longest wait for a lock that a removal, capture or restore holds.
+// Longest wait for the lock of a removal, capture or restore.
 constexpr int kPatienceMs = 5000;
 
 struct Subject {
@@ -63,10 +63,10 @@ struct Contents {
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t stored_bytes = 0;
-  std::string problem;  // the first
+  std::string problem;  // the first problem
 };
 
-// By looking at names and sizes, or, `thoroughly`, at every byte.
+// Checks names and sizes, or with `thoroughly` every byte.
 Contents Examine(const Store& store, const Manifest& manifest, bool thoroughly) {
   Contents contents;
   std::unordered_set<std::string> seen;
@@ -92,7 +92,7 @@ Contents Examine(const Store& store, const Manifest& manifest, bool thoroughly) 
   return contents;
 }
 
-// What there is of one bundle; whether it is whole.
+// A bundle's description for output, and whether it is complete.
 struct Described {
   Json json;
   bool is_whole = false;
@@ -121,7 +121,7 @@ Described Describe(const Store& store, const BundleName& name, bool thoroughly) 
   return described;
 }
 
-// Those of the operand ID or ID/KEY, or all.  ENOENT: there is none.
+// Bundles of the operand ID or ID/KEY, or all.  ENOENT: none.
 Result<std::vector<BundleName>> Wanted(const Store& store, const Args& args) {
   Result<std::vector<BundleName>> names = store.List();
   if (!names || args.operands.empty()) return names;
@@ -158,7 +158,7 @@ void PrintLine(const Json& entry) {
   std::printf("  %s\n", parts.c_str());
 }
 
-// `list` and `verify`: lines or one object of the bundles wanted.
+// `list` and `verify`: prints the bundles as lines or as one JSON object.
 int Show(const Args& args, bool thoroughly) {
   const Store::Place place = ArtifactPlace(args);
   const Result<Store> store = Store::Open(place, Store::Use::kRead);
@@ -286,7 +286,7 @@ int ArtifactList(const Args& args) { return Show(args, /*thoroughly=*/false); }
 int ArtifactRm(const Args& args) {
   Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite);
   if (!store) return Failed(store.error());
-  // Without an operand no bundle, only what none needs.
+  // Without an operand: no bundle, only unreferenced objects.
   const Result<std::vector<BundleName>> names =
       args.operands.empty() ? std::vector<BundleName>() : Wanted(*store, args);
   if (!names) return Told(names.error());

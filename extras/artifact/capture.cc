@@ -16,10 +16,10 @@
 namespace ppc::artifact {
 namespace {
 
-// A clock that ticks this seldom has two changes at one time.
+// A clock of this resolution gives two changes the same time.
 constexpr int64_t kTickNs = 2 * static_cast<int64_t>(kNsPerSec);
 constexpr int kReadings = 3;
-// For one service: each driver, package and option is another key, and none comes back.
+// Per service: each driver, package and option has a key of its own, and old keys rarely return.
 constexpr size_t kBundlesKept = 8;
 
 int64_t NowNs() {
@@ -33,7 +33,7 @@ bool IsSame(const struct stat& one, const struct stat& other) {
          one.st_ctim.tv_sec == other.st_ctim.tv_sec && one.st_ctim.tv_nsec == other.st_ctim.tv_nsec;
 }
 
-// The files of a bundle, by root and path.
+// The files of an earlier bundle, by root and path.
 class Before {
  public:
   explicit Before(const Manifest* manifest) : manifest_(manifest) {
@@ -44,7 +44,7 @@ class Before {
       }
     }
   }
-  // What was read then of a file that has not changed since; nullptr = read it.
+  // The entry of a file that has not changed since the last capture; nullptr: read the file.
   const Entry* Find(const std::string& root, const std::string& path,
                     const struct stat& now) const {
     const auto found = files_.find(root + "/" + path);
@@ -74,14 +74,14 @@ class Capturer {
     std::vector<UniqueFd> opened;
     std::set<FileId> ids;
     struct stat own {};
-    // A root around the store does not capture it.
+    // If a root contains the store, the store is not captured.
     if (fstat(store_.fd(), &own) == 0) ids.emplace(own.st_dev, own.st_ino);
     for (const Root& root : roots) {
       Result<UniqueFd> fd = OpenRoot(root);
       struct stat info {};
       if (!fd && fd.error().code == ENOENT) continue;
       if (!fd) return fd.error();
-      // Two names of one directory: the first counts.
+      // If two names lead to one directory, the first counts.
       if (fstat(fd->Get(), &info) != 0 || !ids.emplace(info.st_dev, info.st_ino).second) continue;
       manifest_.roots.push_back(root);
       opened.push_back(*std::move(fd));
@@ -134,7 +134,7 @@ class Capturer {
                  "the roots hold more than --limit; leave one out (--root NAME=), or raise it"};
   }
 
-  // False: it does not keep still.
+  // False: the file keeps changing.
   Result<bool> ReadFileOf(const UniqueFd& fd, Entry* entry) {
     for (int reading = 0; reading < kReadings; ++reading) {
       struct stat before {};
@@ -173,8 +173,8 @@ class Capturer {
   Captured captured_;
 };
 
-// An empty file is a lock, which each start opens anew, and in a directory things come and go:
-// their time alone is no change.
+// An empty file is a lock that each start opens anew, and directories change all the time: a new
+// time alone is no change.
 bool IsSameEntry(const Entry& one, const Entry& other) {
   const bool has_contents = one.kind != Kind::kDirectory && one.size != 0;
   if (has_contents || one.mtime_ns == other.mtime_ns) return one == other;
@@ -194,14 +194,14 @@ bool IsSame(const Manifest& one, const Manifest& other) {
 
 Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   const BundleName name{request.service_id, KeyIdOf(request.key)};
-  // Captures that are killed at each start would leave ever more.
+  // Captures killed at each start would leave more and more files.
   if (store.HasLeftovers()) {
     if (const Result<size_t> swept = store.Sweep(); !swept && swept.error().code == ENOLCK) {
       return swept.error();
     }
   }
   const Result<Manifest> before = store.Load(name);
-  // One that another key file seals, or that a newer ppcctl wrote, is not ours to replace.
+  // A bundle sealed with another key file, or written by a newer ppcctl, is not replaced.
   if (!before && before.error().code != ENOENT) return before.error();
   Capturer capturer(store, request, before ? &*before : nullptr);
   if (Status status = capturer.Take(request.roots); !status) return status.error();
@@ -210,7 +210,7 @@ Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   if (captured.files == 0) {
     return Error{ENODATA, "nothing to capture: the roots hold no files (of this user's)"};
   }
-  // An object that was lost is brought back.
+  // Restores an object that was lost.
   captured.is_unchanged = before && !capturer.has_objects() && IsSame(*before, capturer.manifest());
   if (captured.is_unchanged) {
     store.Renew(name);
@@ -219,12 +219,13 @@ Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   Status status = capturer.Commit();
   if (status) status = store.Save(capturer.manifest());
   if (!status) {
-    // The objects that have their names would fill the disk until some later capture.  Unless it is
-    // the disk that fails: which of the lists it has is not known.
+    // Objects that have names already would fill the disk until a later capture.  Not swept after
+    // EIO: it is unknown which lists are on disk.
     if (status.error().code != EIO) (void)store.Sweep();
     return status.error();
   }
-  // What those before alone had.  If another capture is at work, it does this later.
+  // Removes objects that only older bundles had.  If another capture is running, it does this
+  // later.
   if (store.RemoveOldest(name, kBundlesKept) > 0 || before) (void)store.Sweep();
   return captured;
 }

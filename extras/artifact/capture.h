@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns making a bundle of what roots hold now.
+// Owns making a bundle of the current contents of roots.
 // Threads: one at a time.
 #ifndef PPC_EXTRAS_ARTIFACT_CAPTURE_H_
 #define PPC_EXTRAS_ARTIFACT_CAPTURE_H_
@@ -20,7 +20,7 @@ namespace ppc::artifact {
 struct CaptureRequest {
   std::string service_id;
   Key key;
-  std::vector<Root> roots;  // those that are not there are empty
+  std::vector<Root> roots;  // missing roots count as empty
   Compress compress = Compress::kAuto;
   uint64_t max_bytes = UINT64_MAX;  // of all files
   std::stop_token stop;
@@ -30,15 +30,15 @@ struct Captured {
   BundleName name;
   uint64_t files = 0;
   uint64_t bytes = 0;
-  uint64_t stored_bytes = 0;  // that were not in the store
-  uint64_t unread = 0;        // files that are as they were when captured before
-  bool is_unchanged = false;  // the bundle that is there says the same
+  uint64_t stored_bytes = 0;  // newly stored
+  uint64_t unread = 0;        // unchanged files, whose last capture is used
+  bool is_unchanged = false;  // the existing bundle has the same content
   LeftOut left_out;
 };
 
-// The store's bundle of this service and key, in place of the one before; that one stays on any
-// error.  ENODATA: the roots hold no file; as Store::Load(): there is one that cannot be read. What
-// is written to meanwhile is left out.
+// Replaces the store's bundle of this service and key; on any error the old one stays.  ENODATA:
+// the roots hold no file; errors of Store::Load(): an existing bundle cannot be read.  Files that
+// change meanwhile are left out.
 Result<Captured> Capture(Store& store, const CaptureRequest& request);
 
 }  // namespace ppc::artifact

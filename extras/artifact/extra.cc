@@ -24,7 +24,7 @@ Status Check(const Args& args) {
   return Ok();
 }
 
-// Beside what this process' environment has.
+// Variables of this process's environment take precedence.
 void AddKeptEnvironment(const Args& args, const Result<std::string>& id, Child* child) {
   if (!args.Has("--env-from-service")) return;
   const auto kept = id ? KeptEnvironment(args, *id)
@@ -46,7 +46,7 @@ constexpr Option kArtifactRoot = {
     "a directory more, or another for vllm, inductor, triton,\n"
     "flashinfer, deepgemm or cuda; without DIR it is left out (repeat)"};
 constexpr Option kArtifactKey = {"--key", "NAME=VALUE",
-                                 "what else must be the same for a restore (repeat)"};
+                                 "another property that must match for a restore (repeat)"};
 constexpr Option kArtifactDir = {
     "--dir", "DIR",
     "where bundles lie; default $PPC_ARTIFACT_DIR, else `artifacts` beside\n"
@@ -60,8 +60,8 @@ constexpr std::array kCaptureOptions = {
     kParams,
     kArtifactRoot,
     kArtifactKey,
-    Option{"--compress", "WHEN", "auto (default: what the file system cannot clone), always, never",
-           0, "auto always never"},
+    Option{"--compress", "WHEN", "auto (default: files that cannot be cloned), always, never", 0,
+           "auto always never"},
     Option{"--limit", "SIZE", "capture nothing if the roots hold more (default 8G)"},
     kArtifactDir,
     kArtifactKeyFile};
@@ -73,7 +73,7 @@ constexpr std::array kEnvOptions = {kId, kParam, kParams, kArtifactDir, kArtifac
 const std::array kArtifactVerbs = {
     cli::Verb{
         "artifact capture", "Start-up artifacts", "[-- CMD [ARG]...]",
-        "Keep what a service's start-up compiled and planned, for the next on such a machine.\n"
+        "Keep the results that a service's start-up compiled and planned, for later starts.\n"
         "A bundle of what engines' cache directories hold now, under the service's ID and a key:\n"
         "GPUs, driver, CPU, versions of CUDA, Python and engines, and with CMD, as the engine is\n"
         "started, a digest of its options.  It is whole or it is not there, whatever happens\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns files by name below an open directory.
+// Owns operations on files named below an open directory.
 // Threads: any.
 #ifndef PPC_EXTRAS_ARTIFACT_FILES_AT_H_
 #define PPC_EXTRAS_ARTIFACT_FILES_AT_H_
@@ -18,10 +18,10 @@ namespace ppc::artifact {
 // Sorted, without "." and "..".
 Result<std::vector<std::string>> NamesAt(int directory, const std::string& path);
 
-// EFBIG: it has more.
+// EFBIG: the file is longer.
 Result<std::string> ReadFileAt(int directory, const std::string& path, size_t max_bytes);
 
-// A new file, the disk's when this returns; nothing is left of one that fails.
+// Creates a file and syncs it; a failure leaves nothing behind.
 Status WriteFileAt(int directory, const std::string& path, std::string_view text, mode_t mode);
 
 // mkdir -p; 0 or errno.
@@ -31,21 +31,21 @@ int MakeDirectories(const std::string& path, mode_t mode);
 int SyncFileAt(int directory, const std::string& path);
 int SyncDirectoryAt(int directory, const std::string& path);
 
-// Whether other machines may write to its file system, whose locks may not be seen here: all but
-// those that are known to lie on a disk or in memory.
+// Whether other machines may write to its file system, with locks that are not visible here: true
+// unless the type is known to be on a disk or in memory.
 bool MayBeShared(int fd);
 
-// Whether it has not been written to, or touched, for so long.
+// Whether it was neither written nor touched for so long.
 bool IsOlderThan(int directory, const std::string& path, int64_t seconds);
 
-// With all below it, as far as it can be.
+// Removes it with everything below, as far as possible.
 void RemoveTreeAt(int directory, const std::string& name);
 
-// flock(2), tried for `patience_ms`; 0 or errno, of which EWOULDBLOCK: another still has it.
-// Whatever `fd` had before is given up first.
+// flock(2), retried for `patience_ms`; 0 or errno, EWOULDBLOCK: another process still has the lock.
+// A lock that `fd` already had is released first.
 int LockWithin(int fd, int operation, int patience_ms);
 
-// 16 digits that no other process takes, in whatever pid namespace.
+// 16 digits that no other process uses, in any pid namespace.
 std::string RandomName();
 
 int64_t ModifiedNs(const struct stat& info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bundle for a key.
+// Finds the bundle of a key.
 #include <algorithm>
 #include <cerrno>
 #include <sstream>
@@ -17,7 +17,7 @@ std::optional<std::string> ValueOf(const Key& key, const std::string& part) {
   return found->second;
 }
 
-// The words of one text that another lacks.
+// The words of `text` that `other` lacks.
 std::string WordsBeside(const std::string& text, const std::string& other) {
   const std::string others = " " + other + " ";
   std::string words;

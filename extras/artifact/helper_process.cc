@@ -23,14 +23,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Lines, each with its NUL, and an empty one behind the last.
+// Lines, each with a NUL, and an empty one at the end.
 std::string Packed(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\0';
   return text + '\0';
 }
 
-// False: the end has not come.
+// False: the end is missing.
 bool ReadLines(std::string_view text, std::vector<std::string>* lines) {
   lines->clear();
   while (!text.empty()) {
@@ -45,12 +45,12 @@ bool ReadLines(std::string_view text, std::vector<std::string>* lines) {
 
 [[noreturn]] void RunAsChild(const HelperProcess::Body& body, int socket) {
   constexpr int kResult = 3;
-  setsid();  // ^C is for the command
+  setsid();  // ^C is for the command, not for this process
   const int kept = fcntl(socket, F_DUPFD, kResult);
   const int null = open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   if (kept != kResult) dup2(kept, kResult);
-  // A reader that waits for the end of our output, or for ours, does not wait for this process.
+  // A reader that waits for the end of our output must not wait for this process.
   CloseFrom(kResult + 1);
   try {
     const std::string text = Packed(body());
@@ -77,7 +77,7 @@ Result<HelperProcess> HelperProcess::Start(const Body& body) {
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);
   if (pid == 0) RunAsChild(body, child_end.Get());
-  // Not valid: it has ended and been reaped, or cannot be killed.
+  // Invalid: it has ended and been reaped, or cannot be killed.
   UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   return HelperProcess(std::move(process), std::move(ours));
 }
@@ -116,7 +116,7 @@ void HelperProcess::GiveUp() const {
   if (result_.IsValid()) shutdown(result_.Get(), SHUT_RDWR);
 }
 
-// It has nothing left to do: it ends at once, or hangs and is left alone.
+// The process has no work left: it ends at once, or hangs and is abandoned.
 void HelperProcess::Reap() const {
   constexpr int kLimitMs = 1000;
   pollfd waiting{process_.Get(), POLLIN, 0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns work in a child process, for which no caller has to wait: what hangs in a disk or a server
-// hangs there alone, and is killed.
-// Threads: one at a time, but for GiveUp().
+// Owns work in a child process, so that no caller blocks: a hanging disk or server hangs only the
+// child, which is killed.
+// Threads: one at a time, except GiveUp().
 #ifndef PPC_EXTRAS_ARTIFACT_HELPER_PROCESS_H_
 #define PPC_EXTRAS_ARTIFACT_HELPER_PROCESS_H_
 
@@ -17,11 +17,11 @@ namespace ppc::artifact {
 
 class HelperProcess {
  public:
-  // Runs in the child: without a terminal, its signals, input or output, and with no descriptor of
-  // ours.  Returns what is to be told; lines are not empty.
+  // Runs in the child, without a terminal, its signals, input or output, and without our
+  // descriptors.  Returns the result as lines, none of them empty.
   using Body = std::function<std::vector<std::string>()>;
 
-  // `body` is not used any more when this returns.
+  // `body` is not used after this returns.
   static Result<HelperProcess> Start(const Body& body);
 
   HelperProcess(HelperProcess&&) = default;
@@ -30,11 +30,11 @@ class HelperProcess {
   HelperProcess& operator=(const HelperProcess&) = delete;
   ~HelperProcess() { GiveUp(); }
 
-  // What the body has returned.  ETIMEDOUT: not yet, after `limit_ms` (-1 = none); EPIPE: it died,
-  // or was given up.
+  // The result of the body.  ETIMEDOUT: not within `limit_ms` (-1 = no limit); EPIPE: the child
+  // died or was given up.
   Result<std::vector<std::string>> Wait(int limit_ms);
 
-  // Kills it and ends Wait().  By any thread.
+  // Kills the child, which ends Wait().  On any thread.
   void GiveUp() const;
 
  private:

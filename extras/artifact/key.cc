@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxPart = 4096;
 constexpr size_t kConfigDigits = 16;
 
-// What follows "name :" in lines of /proc.
+// The text after "name :" in lines of /proc.
 std::string Field(const std::string& text, std::string_view name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -44,7 +44,7 @@ std::vector<std::string> NamesIn(const std::string& directory) {
   return names ? *names : std::vector<std::string>();
 }
 
-// Names alone: how many there are does not change what is compiled.
+// Names only: the number of GPUs does not change the compiled code.
 std::string GpuNames(const SysRoots& roots) {
   std::set<std::string> names;
   const std::string nvidia = roots.Proc("/driver/nvidia/gpus");
@@ -58,7 +58,7 @@ std::string GpuNames(const SysRoots& roots) {
     const Result<std::string> text = ReadFile(kfd + "/" + node + "/properties");
     std::istringstream lines(text ? *text : "");
     for (std::string line; std::getline(lines, line);) {
-      // 0 is a CPU's.
+      // 0 is the version of a CPU.
       constexpr std::string_view kVersion = "gfx_target_version ";
       if (line.starts_with(kVersion) && Trim(line.substr(kVersion.size())) != "0") {
         names.insert("AMD gfx " + Trim(line.substr(kVersion.size())));
@@ -96,7 +96,7 @@ Probe MachineProbe(const SysRoots& roots) {
 }
 
 Probe CommandProbe(const std::vector<std::string>& command) {
-  // Where it listens and for whom changes nothing that is compiled.
+  // Options of addresses and users do not change the compiled code.
   static constexpr std::array<std::string_view, 6> kSkipped = {
       "--host", "--port", "--api-key", "--uds", "--ssl-keyfile", "--ssl-certfile"};
   Json words = Json::array();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line of JSON about the whole, a line of words per entry, the seal.
+// The format: a line of JSON for the whole, a line of words per entry, the seal.
 #include "extras/artifact/manifest.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr uint32_t kPermissions = 0777;
 
 bool IsPlain(char c) { return c > ' ' && c < 0x7f && c != '%'; }
 
-// Names have any bytes; a word has none that end it.
+// Names may have any bytes; a word has none that would end it.
 std::string Escape(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string word;
@@ -70,7 +70,7 @@ bool IsDigest(std::string_view word) {
          word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Empty words count.
+// Splits; empty words count.
 std::vector<std::string_view> Split(std::string_view line, char separator) {
   std::vector<std::string_view> words;
   while (true) {
@@ -116,7 +116,7 @@ bool ReadEntry(std::string_view line, Entry* entry) {
   return entry->form == Form::kRaw || entry->form == Form::kZstd;
 }
 
-// What has been listed so far: a path once, and below directories alone.
+// Entries so far: a path may come once, and only below a listed directory.
 class Listed {
  public:
   std::string Problem(const Entry& entry) {
@@ -189,7 +189,7 @@ std::string PathProblem(std::string_view path) {
   return "";
 }
 
-// ".." only at the beginning: behind a name it may follow another link to anywhere.
+// ".." may only come first: behind a name it could follow another link to anywhere.
 std::string LinkProblem(std::string_view path, std::string_view target) {
   if (target.empty() || target.size() > kMaxPath || target.find('\0') != std::string_view::npos) {
     return "it leads nowhere";

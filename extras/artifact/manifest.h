@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the list of what a bundle of start-up artifacts holds: its text, sealed with its user's
-// secret, and the rules that a list must keep to before anything of it is believed.
+// Owns the list of a bundle's files: its text, sealed with the user's secret, and the rules that a
+// list must obey before any of it is used.
 // Threads: pure functions, any thread.
 #ifndef PPC_EXTRAS_ARTIFACT_MANIFEST_H_
 #define PPC_EXTRAS_ARTIFACT_MANIFEST_H_
@@ -18,28 +18,28 @@ namespace ppc::artifact {
 inline constexpr size_t kMaxEntries = 200'000;
 inline constexpr size_t kMaxManifestBytes = 128 << 20;
 
-// What must be the same where a bundle is restored: part -> value.
+// Properties that must be equal where a bundle is restored: part -> value.
 using Key = std::map<std::string, std::string>;
 
 // 32 hexadecimal digits.
 std::string KeyIdOf(const Key& key);
 
-// A directory that an engine keeps state in.
+// A directory in which an engine keeps state.
 struct Root {
   std::string name;
-  std::string directory;  // absolute; in a manifest where it was captured
+  std::string directory;  // absolute; in a manifest: at the capture
 };
 
 enum class Kind : char { kFile = 'f', kDirectory = 'd', kLink = 'l' };
 
-// How an object's bytes are kept.
+// Encoding of an object's bytes.
 enum class Form : char { kRaw = 'r', kZstd = 'z' };
 
 struct Entry {
   Kind kind = Kind::kFile;
-  uint32_t root = 0;  // of Manifest::roots
+  uint32_t root = 0;  // index in Manifest::roots
   std::string path;   // below it
-  uint32_t mode = 0;  // permissions alone
+  uint32_t mode = 0;  // permission bits
   int64_t mtime_ns = 0;
   uint64_t size = 0;       // of a file
   std::string digest;      // of a file's bytes, hexadecimal
@@ -54,16 +54,16 @@ struct Manifest {
   Key key;
   int64_t captured_ns = 0;  // since 1970
   std::vector<Root> roots;
-  std::vector<Entry> entries;  // of a directory before what is in it
+  std::vector<Entry> entries;  // a directory before its contents
 };
 
-// Sealed: the last line is an HMAC of all before it.
+// Sealed: the last line is an HMAC of the lines before.
 std::string Encode(const Manifest& manifest, std::string_view secret);
 
-// EKEYREJECTED: sealed with another secret, or changed; EBADMSG: sealed, and against the rules.
+// EKEYREJECTED: sealed with another secret, or changed; EBADMSG: sealed, but against the rules.
 Result<Manifest> Decode(std::string_view text, std::string_view secret);
 
-// Why a path may not be below a root, a link at `path` not lead to `target`; "" = it may.
+// Why a path must not be below a root, or a link at `path` not lead to `target`; "" = allowed.
 std::string PathProblem(std::string_view path);
 std::string LinkProblem(std::string_view path, std::string_view target);
 

@@ -47,14 +47,14 @@ Status WriteOut(int fd, const char* data, size_t bytes) {
   return fd < 0 ? Ok() : WriteAll(fd, data, bytes);
 }
 
-// Whether the beginning of a file gets a twentieth smaller at least.
+// Whether compression shrinks the beginning of a file by at least a twentieth.
 bool IsWorthIt(const std::vector<char>& piece, size_t bytes) {
   std::vector<char> packed(ZSTD_compressBound(bytes));
   const size_t size = ZSTD_compress(packed.data(), packed.size(), piece.data(), bytes, kLevel);
   return ZSTD_isError(size) == 0 && size + bytes / 20 < bytes;
 }
 
-// Hashes what passes, and packs it or not.
+// Hashes data on its way, and compresses it if asked to.
 class Packer {
  public:
   explicit Packer(int target) : target_(target), out_(ZSTD_CStreamOutSize()) {}
@@ -91,13 +91,13 @@ class Packer {
   Sha256 digest_;
 };
 
-// Not the target's fault.
+// An error of the source, not of the target.
 Error Unreadable(const Entry& entry, int code) {
   return Error{EBADMSG,
                PosixError("object " + entry.digest + " of '" + entry.path + "'", code).message};
 }
 
-// Takes what an object turns out to hold: no more than its size, and then as its digest says.
+// Checks an object's data: no more bytes than its size, and the right digest.
 class Checker {
  public:
   Checker(const Entry& entry, int target) : entry_(entry), target_(target) {}
@@ -134,7 +134,7 @@ Status Unpack(int object, Checker& checker, const std::stop_token& stop) {
     if (got < 0) return checker.Unreadable(static_cast<int>(-got));
     if (got == 0) return left == 0 ? Ok() : checker.Damaged();
     ZSTD_inBuffer in{piece.data(), static_cast<size_t>(got), 0};
-    bool is_full = false;  // it may hold more than was asked for
+    bool is_full = false;  // the output buffer is full: more may follow
     while (in.pos < in.size || is_full) {
       ZSTD_outBuffer out{out_bytes.data(), out_bytes.size(), 0};
       left = ZSTD_decompressStream(context.get(), &out, &in);
@@ -181,7 +181,7 @@ Status StagedObjects::Add(int fd, uint64_t size, const std::stop_token& stop, En
     discard();
     return Ok();
   }
-  // Begun for all, so that syncing the first does not leave the rest of the work to each.
+  // Starts writeback of all objects early, so that the later syncs are short.
   sync_file_range(target.Get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   struct stat info {};
   if (fstat(target.Get(), &info) == 0) stored_bytes_ += static_cast<uint64_t>(info.st_size);
@@ -196,7 +196,7 @@ Status StagedObjects::Fill(int source, int target, uint64_t size, const std::sto
   bool is_cloned = false;
   if (compress_ == Compress::kAuto && ioctl(target, FICLONE, source) == 0) {
     is_cloned = true;
-    from = target;  // what was cloned, whatever is written meanwhile
+    from = target;  // read the clone, which later writes do not change
   } else if (lseek(source, 0, SEEK_SET) != 0) {
     return PosixError("seek", errno);
   }
@@ -210,7 +210,7 @@ Status StagedObjects::Fill(int source, int target, uint64_t size, const std::sto
     if (got < 0) return PosixError("read", static_cast<int>(-got));
     if (got == 0) break;
     const auto bytes = static_cast<size_t>(got);
-    // Not for ever after one that is appended to.
+    // Stops at a file that is appended to all the time.
     if (bytes > size - entry->size) return PosixError("read", ESTALE);
     if (is_first && !is_cloned && compress_ != Compress::kNever && IsWorthIt(piece, bytes)) {
       taker.Pack();
@@ -227,7 +227,7 @@ Status StagedObjects::Fill(int source, int target, uint64_t size, const std::sto
 }
 
 Status StagedObjects::Commit() {
-  // Syncs these alone: all that others have written to this file system may take minutes.
+  // Syncs only these files: other data of this file system may take minutes.
   for (const auto& [name, staged] : staged_) {
     if (const int code = SyncFileAt(store_.fd(), staged); code != 0) {
       return store_.Failure("sync", code);
@@ -263,7 +263,7 @@ Result<bool> ReadObject(const Store& store, const Entry& entry, int target,
   const bool is_cloned =
       target >= 0 && entry.form == Form::kRaw && ioctl(target, FICLONE, object.Get()) == 0;
   Checker checker(entry, is_cloned ? -1 : target);
-  // Reads a clone itself, whatever happens to the object meanwhile.
+  // Reads the clone, which later changes of the object do not affect.
   const int source = is_cloned ? target : object.Get();
   Status status =
       entry.form == Form::kZstd ? Unpack(source, checker, stop) : Copy(source, checker, stop);

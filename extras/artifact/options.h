@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the arguments of `artifact` and of `run --artifacts` say.
+// Owns the arguments of `artifact` and of `run --artifacts`.
 #ifndef PPC_EXTRAS_ARTIFACT_OPTIONS_H_
 #define PPC_EXTRAS_ARTIFACT_OPTIONS_H_
 
@@ -15,7 +15,7 @@
 
 namespace ppc::ctl {
 
-// More than that in the roots is taken for a mistake.
+// Larger roots are taken for a mistake.
 inline constexpr const char* kArtifactLimit = "8G";
 
 // --dir and --key-file, $PPC_ARTIFACT_DIR and $PPC_ARTIFACT_KEY, else `artifacts` beside the
@@ -24,10 +24,10 @@ artifact::Store::Place ArtifactPlace(const Args& args);
 
 Result<std::vector<artifact::Root>> ArtifactRoots(const Args& args);
 
-// This machine's, with what --key says.  `command`: what the engine is started with.
+// This machine's key, with the values of --key.  `command`: starts the engine.
 Result<artifact::Key> ArtifactKey(const Args& args, const std::vector<std::string>& command);
 
-// One line for people.
+// One line for users.
 std::string TextOf(const std::vector<artifact::Difference>& differences);
 
 }  // namespace ppc::ctl

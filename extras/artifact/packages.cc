@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is installed beside an interpreter: read from directories, nothing is run.
+// Finds packages installed for an interpreter by reading directories; runs nothing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 namespace ppc::artifact {
 namespace {
 
-// They compile, are compiled for, or decide what is.
+// Packages that compile, are compiled for, or decide what is compiled.
 constexpr std::array<std::string_view, 14> kPackages = {
     "torch",      "triton",    "pytorch_triton_rocm", "vllm",         "vllm_ascend",
     "sglang",     "lmdeploy",  "tensorrt_llm",        "transformers", "flashinfer_python",
     "sgl_kernel", "deep_gemm", "torch_npu",           "tilelang"};
-constexpr size_t kMaxWords = 16;  // of a command, in search of its program
+constexpr size_t kMaxWords = 16;  // words of a command to search for its program
 
 struct FreePath {
   void operator()(char* path) const { std::free(path); }
@@ -69,7 +69,7 @@ std::string InterpreterOfScript(const Environment& environment, const std::strin
   return "";
 }
 
-// pyenv's programs are scripts that pick a version.
+// pyenv's programs are scripts that choose a version.
 std::string BehindShim(const Environment& environment, const std::string& program) {
   const std::string directory = Above(program);
   if (NameIn(directory) != "shims") return program;
@@ -95,7 +95,7 @@ std::string NormalName(std::string_view name) {
   return normal;
 }
 
-// Below a prefix, of the interpreter's version where that is known.
+// Directories below a prefix, for the interpreter's version if known.
 void AddSites(const std::string& prefix, const std::string& python,
               std::vector<std::string>* sites) {
   for (const std::string& lib : {prefix + "/local/lib", prefix + "/lib", prefix + "/lib64"}) {
@@ -110,7 +110,7 @@ void AddSites(const std::string& prefix, const std::string& python,
   }
 }
 
-// First come, first imported.
+// In import order.
 std::vector<std::string> Sites(const Environment& environment, const std::string& interpreter,
                                const std::string& python) {
   std::vector<std::string> sites = SplitPath(environment("PYTHONPATH"));

@@ -26,19 +26,19 @@ constexpr mode_t kRestoredModes = 0755;
 
 enum class There {
   kAbsent,
-  kDirectory,  // as the bundle has it
-  kTorn,       // ours, and shorter than it was
-  kOther,      // whatever else: it stays, and a directory's contents are not for us
+  kDirectory,  // as in the bundle
+  kTorn,       // written by an earlier restore, and too short
+  kOther,      // anything else: it stays, and a directory's contents are not touched
 };
 
-// `directory`: its own, or that of the staging it is in.
+// `directory`: the entry's directory, or the staging directory.
 There Look(int directory, const std::string& name, const Entry& entry) {
   struct stat info {};
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return errno == ENOENT ? There::kAbsent : There::kOther;
   }
   if (entry.kind == Kind::kDirectory && S_ISDIR(info.st_mode)) return There::kDirectory;
-  // An engine's own file has not this very nanosecond.
+  // An engine's own file would not have exactly this nanosecond.
   const bool is_torn = entry.kind == Kind::kFile && S_ISREG(info.st_mode) &&
                        ModifiedNs(info) == entry.mtime_ns &&
                        static_cast<uint64_t>(info.st_size) < entry.size;
@@ -68,7 +68,8 @@ std::string Parent(const std::string& path) {
 
 std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Where the file system has no such rename, a name is linked; a directory only where nothing is.
+// If the file system lacks RENAME_NOREPLACE, links the name; a directory is moved only to a free
+// name.
 int RenameToAbsent(int from, int to, const Entry& entry) {
   const char* path = entry.path.c_str();
   const std::string name = NameOf(entry.path);
@@ -83,8 +84,8 @@ int RenameToAbsent(int from, int to, const Entry& entry) {
   return renameat(from, path, to, name.c_str()) == 0 ? 0 : errno;
 }
 
-// A directory below a root, name by name and by no link; invalid with errno set, EPERM: one on the
-// way is not this user's alone.  (openat2(2) is hidden from many a container.)
+// Opens a directory below a root, name by name and following no link; invalid with errno set,
+// EPERM: one on the way is not this user's alone.  (Many containers hide openat2(2).)
 UniqueFd OpenBelow(int root, const std::string& path, int flags) {
   UniqueFd fd(openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC));
   for (size_t begin = 0; fd.IsValid() && begin < path.size();) {
@@ -101,7 +102,8 @@ UniqueFd OpenBelow(int root, const std::string& path, int flags) {
   return fd;
 }
 
-// One root: what it lacks is laid out in a directory inside it, which vanishes with this.
+// Restores one root: missing files are prepared in a directory inside it, which is removed at the
+// end.
 class RootRestore {
  public:
   RootRestore(const Store& store, const Root& root) : store_(store), root_(root) {}
@@ -157,10 +159,10 @@ class RootRestore {
     return Ok();
   }
 
-  // Everything is there to be seen, a directory with all below it at once.
+  // Moves everything into place, a directory with all below it at once.
   Status Show(Restored* restored) {
-    opened_.Reset();                       // what lies at a path may be another by now
-    std::map<std::string, bool> is_moved;  // with all that is below
+    opened_.Reset();                       // a path may lead to another directory now
+    std::map<std::string, bool> is_moved;  // including everything below
     std::vector<const Entry*> shown_directories;
     for (size_t i = 0; i < absent_.size(); ++i) {
       const Entry& entry = *absent_[i];
@@ -171,7 +173,7 @@ class RootRestore {
         return Error{EIO, "restore to root " + root_.name + ", " + root_.directory + ": '" +
                               entry.path + "' was removed before it was in place; restore again"};
       }
-      // Another process was faster, or is in the way: its file stays.
+      // Another process created a file there first: that file stays.
       const bool is_lost = code == EEXIST || code == ENOTDIR || code == ENOENT || code == EISDIR;
       if (code != 0 && !is_lost) return Failure(code);
       if (entry.kind == Kind::kDirectory) {
@@ -185,7 +187,7 @@ class RootRestore {
         restored->bytes += entry.size;
       }
     }
-    // Their contents no longer change them; the innermost first.
+    // Sets the directories' times after their contents, innermost first.
     for (auto entry = shown_directories.rbegin(); entry != shown_directories.rend(); ++entry) {
       const UniqueFd fd = OpenBelow(fd_.Get(), (*entry)->path, O_RDONLY);
       if (!fd.IsValid()) continue;
@@ -207,7 +209,7 @@ class RootRestore {
     return error;
   }
 
-  // The directory of that path; -1 with errno as OpenBelow().
+  // The directory of a path; -1 with errno as in OpenBelow().
   int Opened(const std::string& path) {
     if (!opened_.IsValid() || path != opened_path_) {
       opened_ = OpenBelow(fd_.Get(), path, O_PATH);
@@ -227,7 +229,7 @@ class RootRestore {
     return errno == ENOENT ? There::kAbsent : There::kOther;
   }
 
-  // To its place; 0 or errno.
+  // Moves an entry to its place; 0 or errno.
   int Move(const Entry& entry, bool is_torn) {
     const int directory = Opened(Parent(entry.path));
     if (directory < 0) return errno == EPERM || errno == ELOOP ? EEXIST : errno;
@@ -253,7 +255,7 @@ class RootRestore {
     return Ok();
   }
 
-  // The directories that lead to what is missing, in the staging directory too.
+  // Makes the directories that lead to missing entries, in the staging directory too.
   Status MakePlace(const std::string& parent) {
     if (!staging_.IsValid()) {
       const std::string name = kRestoring + RandomName();
@@ -277,8 +279,8 @@ class RootRestore {
     return Ok();
   }
 
-  // Left by restores that were killed: one at work holds a lock, and on another machine has begun
-  // lately.
+  // Removes what killed restores left: a running restore holds a lock, or on another machine has
+  // begun lately.
   void RemoveLeftovers() const {
     constexpr int64_t kLeftAgeS = 3600;
     const bool is_shared = MayBeShared(fd_.Get());
@@ -305,7 +307,7 @@ class RootRestore {
   UniqueFd opened_;
   std::map<std::string, There> directories_;
   std::vector<const Entry*> absent_;
-  std::vector<bool> torn_;  // of each of them
+  std::vector<bool> torn_;  // by root
 };
 
 Result<Root> RootOf(const Root& captured, const std::vector<Root>& roots) {

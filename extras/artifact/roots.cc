@@ -20,8 +20,8 @@ std::string FirstOf(const Environment& environment, std::initializer_list<const 
   return "";
 }
 
-// As Python's getpass.getuser(), with what torch puts in place of separators, and of a user without
-// a name, as containers run many.
+// As Python's getpass.getuser(), with separators replaced as in torch; also for a user without a
+// name, which is common in containers.
 std::string UserName(const Environment& environment) {
   std::string name = FirstOf(environment, {"LOGNAME", "USER", "LNAME", "USERNAME"});
   if (name.empty()) {
@@ -70,7 +70,7 @@ std::vector<Root> DefaultRoots(const Environment& environment) {
       {"vllm",
        or_else("VLLM_CACHE_ROOT", below(or_else("XDG_CACHE_HOME", in_home("/.cache")), "/vllm"))},
       {"inductor", or_else("TORCHINDUCTOR_CACHE_DIR", inductor)},
-      // Wherever the others are.
+      // Beside the others.
       {"inductor-headers", inductor + "/precompiled_headers"},
       {"triton",
        or_else("TRITON_CACHE_DIR", below(or_else("TRITON_HOME", home), "/.triton/cache"))},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which directories engines keep the state of a start-up in, as their own variables say.
+// Owns the directories in which engines keep start-up state, by the engines' own variables.
 #ifndef PPC_EXTRAS_ARTIFACT_ROOTS_H_
 #define PPC_EXTRAS_ARTIFACT_ROOTS_H_
 
@@ -12,15 +12,15 @@
 
 namespace ppc::artifact {
 
-// The value of a variable, "" where there is none.
+// The value of a variable, "" if it is not set.
 using Environment = std::function<std::string(const std::string& name)>;
 Environment OwnEnvironment();
 
-// vllm, inductor, inductor-headers, triton, flashinfer, deepgemm, cuda, as far as HOME or their
-// variables name them.
+// vllm, inductor, inductor-headers, triton, flashinfer, deepgemm, cuda, if HOME or their variables
+// are set.
 std::vector<Root> DefaultRoots(const Environment& environment);
 
-// The defaults, and over them each NAME=DIR; without a DIR that root is left out.
+// The defaults, overridden by each NAME=DIR; an empty DIR removes the root.
 Result<std::vector<Root>> RootsWith(const Environment& environment,
                                     const std::vector<std::string>& given);
 

@@ -21,13 +21,13 @@ using artifact::HelperProcess;
 
 namespace {
 
-// The command waits for a restore, and the shell for a capture behind the command.
+// The command waits for a restore; at the end the shell waits for a capture.
 constexpr int kRestoreMs = 60'000;
 constexpr std::chrono::seconds kEnd(30);
-// The longest wait for a removal.
+// Longest wait for a removal.
 constexpr int kLockPatienceMs = 2000;
 constexpr int kNice = 10;
-// <linux/ioprio.h>, some versions of which are not C++: the last of the best-effort ones.
+// <linux/ioprio.h>, some versions of which are not C++: the lowest best-effort priority.
 constexpr int kIoWhoProcess = 1;
 constexpr int kIoPriority = (2 << 13) | 7;
 
@@ -35,7 +35,7 @@ constexpr const char* kWarning = "warning: artifacts: ";
 
 void WarnOf(const std::string& message) { Complain(kWarning + message); }
 
-// This process: the engine has begun to serve.
+// Lowers this process's priority: the engine serves already.
 void StepBack() {
   setpriority(PRIO_PROCESS, 0, kNice);
   syscall(SYS_ioprio_set, kIoWhoProcess, 0, kIoPriority);
@@ -90,7 +90,7 @@ RunArtifacts::Lines RunArtifacts::RestoreNow() const {
   using artifact::Store;
   const Result<Store> store = Store::Open(place_, Store::Use::kRead, kLockPatienceMs);
   if (!store) {
-    // The first start.
+    // First start: no store yet.
     if (store.error().code == ENOENT) return {};
     return {kWarning + store.error().message};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the artifacts of one `ppcctl run`: restored before its command starts, captured once it is
-// ready, each by a process of its own: neither the command nor our end waits for a store that does
-// not answer.  Whatever goes wrong is one warning.
+// Owns the artifacts of one `ppcctl run`: restores them before the command starts, and captures
+// them once it is ready, each in a process of its own, so that a hanging store delays neither the
+// command nor our end.  Any failure is one warning.
 #ifndef PPC_EXTRAS_ARTIFACT_RUN_ARTIFACTS_H_
 #define PPC_EXTRAS_ARTIFACT_RUN_ARTIFACTS_H_
 
@@ -25,17 +25,17 @@ namespace ppc::ctl {
 
 class RunArtifacts : public RunPart {
  public:
-  // Restores what there is, for a limited time.  nullptr: nothing is to be captured either; why
-  // has been said.
+  // Restores existing artifacts, for a limited time.  nullptr: nothing is to be captured either;
+  // the reason was printed.
   static std::shared_ptr<RunArtifacts> Begin(const Args& args, const std::string& service_id);
   ~RunArtifacts() override;
   RunArtifacts(const RunArtifacts&) = delete;
   RunArtifacts& operator=(const RunArtifacts&) = delete;
 
-  // By any thread, the first time counts.  Does not wait.
+  // On any thread; the first call counts.  Does not wait.
   void Ready() override;
 
-  // The command has ended.  Waits for what is being captured, for a limited time.
+  // After the command's end: waits for a running capture, for a limited time.
   void ServiceStopped(const Result<int>& status) override;
 
  private:
@@ -44,7 +44,7 @@ class RunArtifacts : public RunPart {
   using Lines = std::vector<std::string>;
   bool Restore() const;  // false: the store does not answer
   void Start(bool is_beside_command);
-  // In the helper processes; return what is to be told.
+  // In the helper processes; returns messages.
   Lines RestoreNow() const;
   Lines CaptureNow() const;
 
@@ -52,7 +52,7 @@ class RunArtifacts : public RunPart {
   const artifact::CaptureRequest request_;
   std::mutex mutex_;
   bool has_ended_ = false;
-  std::optional<artifact::HelperProcess> capture_;  // none so far
+  std::optional<artifact::HelperProcess> capture_;  // empty before the capture
   std::future<void> told_;
   std::thread teller_;
 };

@@ -25,7 +25,7 @@ using artifact::Values;
 
 constexpr int kValuesLockMs = 5000;
 
-// Reads what an earlier start may have kept.
+// Reads the values that an earlier start kept.
 Result<Values> Kept(const Args& args, const std::string& id) {
   const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kRead, kValuesLockMs);
   if (!store && store.error().code == ENOENT) return Values{};
@@ -36,7 +36,7 @@ Result<Values> Kept(const Args& args, const std::string& id) {
 Status Change(const Args& args, const std::string& id, const Values& changes, Values* kept) {
   const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite, kValuesLockMs);
   if (!store) return store.error();
-  // Another change at the same time comes before or after.
+  // Serialises with other changes.
   const UniqueFd lock(
       openat(store->fd(), "values.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.IsValid()) return store->Failure("open values.lock", errno);
@@ -96,7 +96,7 @@ Result<std::vector<std::pair<std::string, std::string>>> KeptEnvironment(const A
   if (!kept) return kept.error();
   std::vector<std::pair<std::string, std::string>> environment;
   for (const auto& [name, value] : *kept) {
-    // What was set for this start alone counts more.
+    // Variables set for this start take precedence.
     if (std::getenv(name.c_str()) == nullptr) environment.emplace_back(name, value);
   }
   return environment;

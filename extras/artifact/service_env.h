@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the environment that a service's command gets from the start before.
+// Owns the environment that a service's command inherits from the start before.
 #ifndef PPC_EXTRAS_ARTIFACT_SERVICE_ENV_H_
 #define PPC_EXTRAS_ARTIFACT_SERVICE_ENV_H_
 
@@ -12,7 +12,8 @@
 
 namespace ppc::ctl {
 
-// What `service env` has kept for the service, but for what this process' environment has already.
+// The values that `service env` kept for the service, without variables that this process has
+// already.
 Result<std::vector<std::pair<std::string, std::string>>> KeptEnvironment(const Args& args,
                                                                          const std::string& id);
 

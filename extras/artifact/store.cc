@@ -35,7 +35,7 @@ std::string SealOf(const std::string& secret, const std::string& text) {
   return "hmac " + HmacSha256Hex(secret, text) + "\n";
 }
 
-// A key that appears whole or not at all, and never in place of another.
+// Creates a key atomically, and never replaces one.
 Status MakeKey(int directory, const std::string& path) {
   std::string secret(32, '\0');
   if (getentropy(secret.data(), secret.size()) != 0) return PosixError("getentropy", errno);
@@ -104,7 +104,7 @@ Status Store::OpenDirectory(const Place& place, Use use) {
   if (!directory_.IsValid()) return Failure("open", errno);
   struct stat info {};
   if (fstat(directory_.Get(), &info) != 0) return Failure("stat", errno);
-  // What is restored from it is run.
+  // Restored code is run, so the store must be this user's.
   if (info.st_uid != geteuid()) {
     return Error{EPERM, path_ + " belongs to user " + std::to_string(info.st_uid) +
                             ", not to this one; remove it, or give --dir"};
@@ -137,14 +137,14 @@ Status Store::Lock(Use use) {
 }
 
 Status Store::LoadSecret(const std::string& file, Use use) {
-  const std::string name = file.empty() ? "key" : file;  // an absolute one is not below fd()
+  const std::string name = file.empty() ? "key" : file;  // an absolute path ignores fd()
   const std::string shown = file.empty() ? path_ + "/key" : file;
   const auto open_key = [&] {
     return UniqueFd(openat(file.empty() ? fd() : AT_FDCWD, name.c_str(),
                            O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   };
   UniqueFd key = open_key();
-  // A path that was given wrong must not become another key.
+  // A wrong path must not create another key.
   if (!key.IsValid() && errno == ENOENT && !file.empty()) {
     return Error{ENOKEY, "there is no key file " + shown +
                              "; give the one that bundles were captured with, or make one: "
@@ -199,7 +199,7 @@ Result<Manifest> Store::Load(const BundleName& name) const {
   if (!text) return Failure(shown, text.error().code);
   Result<Manifest> manifest = Decode(*text, secret_);
   std::string problem = manifest ? "" : manifest.error().message;
-  // A good one under another name is as bad as a forged one.
+  // A valid manifest under another name is as bad as a forged one.
   if (manifest &&
       (manifest->service_id != name.service_id || KeyIdOf(manifest->key) != name.key_id)) {
     problem = "it is another's under this name";
@@ -267,7 +267,7 @@ Status Store::Remove(const BundleName& name) const {
     return Failure("remove " + name.Text(), errno);
   }
   const std::string directory = kBundles + ("/" + name.service_id);
-  // Before its objects go.
+  // Before its objects are removed.
   if (const int code = SyncDirectoryAt(fd(), directory); code != 0) return Failure("fsync", code);
   return Ok();
 }
@@ -300,7 +300,7 @@ std::string Store::ObjectPath(const Entry& entry) {
 
 bool Store::Claim(const std::string& object) const {
   struct stat info {};
-  // Our lock keeps who sweeps on this machine out.
+  // On this machine our lock excludes sweeps.
   return is_shared_ ? utimensat(fd(), object.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0
                     : fstatat(fd(), object.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns where one user's bundles lie: a directory that is theirs alone, with
-//   key                  the secret that seals their lists (or elsewhere)
-//   lock                 shared by all who read or add, exclusive for a removal
-//   objects/ab/DIGEST.F  what files hold, by the hash of that; F is the form, raw or zst
-//   staging/             objects that are not whole yet
+// Owns the place of one user's bundles: a directory that only the user may access, with
+//   key                  the secret that seals the lists (or elsewhere)
+//   lock                 shared by processes that read or add, exclusive for a removal
+//   objects/ab/DIGEST.F  file contents by their hash; F is the form, raw or zst
+//   staging/             incomplete objects
 //   bundles/ID/KEY       sealed lists
 //   values/ID            see values.h
-// Bytes are the disk's before a name is given to them, objects' before the list's.
+// Data is synced before it gets a name, and objects before the list.
 // Threads: one at a time.
 #ifndef PPC_EXTRAS_ARTIFACT_STORE_H_
 #define PPC_EXTRAS_ARTIFACT_STORE_H_
@@ -29,7 +29,7 @@ struct BundleName {
   bool operator==(const BundleName&) const = default;
 };
 
-// ID/KEY, or ID with an empty key_id: all of the service's.
+// ID/KEY, or ID with an empty key_id: all bundles of the service.
 Result<BundleName> ReadBundleName(const std::string& text);
 
 class Store {
@@ -37,54 +37,54 @@ class Store {
   struct Place {
     std::string directory;  // of all users
     std::string key_file;   // "" = beside the objects
-    // Whether other machines write to it; without a value as its file system lets suppose.
+    // Whether other machines write to it; default: by its file system's type.
     std::optional<bool> is_shared = std::nullopt;
   };
   enum class Use {
-    kRead,   // ENOENT: nothing was ever captured
-    kWrite,  // makes what is missing
+    kRead,   // ENOENT: no capture so far
+    kWrite,  // creates missing parts
   };
-  // Holds the lock, shared, as long as it lives.  ENOKEY: the key file given is not there; the
-  // one beside the objects is made with what else is missing.
-  // EBUSY: a removal is at work, after `patience_ms` still.
+  // Holds the shared lock while it lives.  ENOKEY: the given key file is missing; a key beside the
+  // objects is created with the other missing parts.  EBUSY: a removal still runs after
+  // `patience_ms`.
   static constexpr int kPatienceMs = 60'000;
   static Result<Store> Open(const Place& place, Use use, int patience_ms = kPatienceMs);
 
-  // Sorted; whatever lies there, good or not.
+  // Sorted; all names, valid or not.
   Result<std::vector<BundleName>> List() const;
-  // ENOENT: there is none.  Otherwise as Decode(), the bundle named.
+  // ENOENT: none.  Otherwise errors of Decode(), with the bundle's name.
   Result<Manifest> Load(const BundleName& name) const;
-  // In place of what has the name so far.  Its objects are there, and the disk's.
+  // Replaces the bundle of this name.  Its objects are stored and synced already.
   Status Save(const Manifest& manifest) const;
   Status Remove(const BundleName& name) const;
-  // As if it were saved now: it is in use.
+  // Marks the bundle as used now.
   void Renew(const BundleName& name) const;
-  // Removes all of that service but `kept` and those `count` - 1 that were saved or renewed last;
-  // how many.
+  // Removes all bundles of the service except `kept` and the `count` - 1 last saved or renewed;
+  // returns how many.
   size_t RemoveOldest(const BundleName& kept, size_t count) const;
 
-  bool HasLeftovers() const;  // something half done, by a process at work or killed
-  // Removes objects that no list names and what was left half done; where other machines may be at
-  // work unseen only what is a day old.  EBUSY: another ppcctl is
-  // at work here, after `patience_ms` still, or a list cannot be read.  ENOLCK: the store cannot be
-  // used any more, the lock is another's now.  The number of files.
+  bool HasLeftovers() const;  // unfinished files, of a running or killed process
+  // Removes unreferenced objects and unfinished files; if other machines may be at work unseen,
+  // only those a day old.  EBUSY: another ppcctl is still at work here after `patience_ms`, or a
+  // list cannot be read.  ENOLCK: the store is unusable, since another process now has the lock.
+  // Returns the number of files.
   Result<size_t> Sweep(int patience_ms = 0);
 
   // "objects/ab/DIGEST.zst"
   static std::string ObjectPath(const Entry& entry);
   UniqueFd OpenObject(const Entry& entry) const;  // invalid with errno set
-  // Whether the object of that path is there.  It then stays until a list can name it.
+  // Whether the object exists.  It then stays until a list can refer to it.
   bool Claim(const std::string& object) const;
 
-  // Small texts of this user's beside the bundles, sealed as these are.  EKEYREJECTED: with another
-  // secret, or changed.
+  // Small texts of this user beside the bundles, sealed likewise.  EKEYREJECTED: sealed with
+  // another secret, or changed.
   Result<std::string> LoadSealed(const std::string& path, size_t max_bytes) const;
   Status SaveSealed(const std::string& path, const std::string& text) const;
 
   int fd() const { return directory_.Get(); }
   const std::string& path() const { return path_; }
 
-  // What went wrong with `what` in this store, and what to do about it.
+  // Error text: what failed with `what` in this store, and the remedy.
   Error Failure(const std::string& what, int code) const;
 
  private:

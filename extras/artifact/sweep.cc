@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removing what no bundle names.
+// Removes objects that no bundle refers to.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 namespace ppc::artifact {
 namespace {
 
-// Longer than a capture takes, and two machines' clocks differ.
+// Longer than any capture, allowing for differing clocks of machines.
 constexpr int64_t kSharedAgeS = 24 * 3600;
 
 size_t RemoveAll(int directory, const std::string& path, bool is_shared,
@@ -41,7 +41,7 @@ Result<size_t> Store::Sweep(int patience_ms) {
   Result<size_t> removed =
       Error{EBUSY, "another ppcctl works in " + path_ + "; unused objects stay for now"};
   if (LockWithin(lock_.Get(), LOCK_EX, patience_ms) == 0) removed = RemoveUnused();
-  // One that is not to be had has cost us ours; who comes next waits for no more than removing.
+  // Failing to upgrade has cost us our shared lock; later processes wait only for the removal.
   if (LockWithin(lock_.Get(), LOCK_SH, patience_ms_) != 0) {
     return Error{ENOLCK, "another ppcctl keeps " + path_ + "/lock; wait for it, or end it"};
   }
@@ -55,7 +55,7 @@ Result<size_t> Store::RemoveUnused() const {
   std::unordered_set<std::string> kept;
   for (const BundleName& name : *bundles) {
     const Result<Manifest> manifest = Load(name);
-    // Its writer may still need what it names.
+    // Its writer may still need its objects.
     if (!manifest)
       return Error{EBUSY, manifest.error().message + "; until then unused objects stay"};
     for (const Entry& entry : manifest->entries) {
@@ -69,7 +69,7 @@ Result<size_t> Store::RemoveUnused() const {
   const Result<std::vector<std::string>> services = NamesAt(fd(), "bundles");
   if (services && !is_shared_) {
     for (const std::string& service : *services) {
-      unlinkat(fd(), ("bundles/" + service).c_str(), AT_REMOVEDIR);  // the empty ones
+      unlinkat(fd(), ("bundles/" + service).c_str(), AT_REMOVEDIR);  // empty directories only
     }
   }
   return removed;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kDirectory = "values";
 constexpr std::string_view kHead = "ppc-values 1 ";
-// For the caller of the command alone to set.
+// Only the command's caller may set these.
 constexpr std::array<std::string_view, 15> kKept = {
     "PATH",         "HOME",     "USER",     "LOGNAME",   "SHELL",
     "IFS",          "ENV",      "BASH_ENV", "SHELLOPTS", "BASHOPTS",

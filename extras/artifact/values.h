@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what one start of a service tells the next: names and values, as an engine prints or plans
-// them, for the environment of its command.  They lie in the user's store of artifacts beside the
-// service's bundles, sealed as these are:
+// Owns values that one start of a service passes to the next: names and values, as an engine prints
+// or plans them, for its command's environment.  They are in the user's artifact store beside the
+// service's bundles, sealed likewise:
 //   values/ID            NAME=VALUE lines and the seal
 // Threads: any.
 #ifndef PPC_EXTRAS_ARTIFACT_VALUES_H_
@@ -23,14 +23,14 @@ inline constexpr size_t kMaxValues = 64;
 inline constexpr size_t kMaxValueName = 64;
 inline constexpr size_t kMaxValueBytes = 4096;
 
-// NAME=VALUE.  EINVAL: one line that says what a name or a value may be.
+// NAME=VALUE.  EINVAL: one line with the rules for names and values.
 Result<std::pair<std::string, std::string>> ReadValue(const std::string& text);
-// Letters, digits and _, and none that says what programs are loaded or where they are looked for.
+// Letters, digits and _; refuses names that select programs to load or their search paths.
 Status CheckValueName(std::string_view name);
 
-// None where nothing was kept.  EKEYREJECTED: sealed with another key file, or changed.
+// Empty if nothing was kept.  EKEYREJECTED: sealed with another key file, or changed.
 Result<Values> LoadValues(const Store& store, const std::string& service_id);
-// In place of what was kept; without values nothing is.  E2BIG: too many.
+// Replaces the kept values; empty removes them.  E2BIG: too many.
 Status SaveValues(const Store& store, const std::string& service_id, const Values& values);
 
 }  // namespace ppc::artifact

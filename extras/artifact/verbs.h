@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs `artifact ...` and `service env`; extra.cc has their table.
+// Owns the verbs `artifact ...` and `service env`; extra.cc has their table.
 #ifndef PPC_EXTRAS_ARTIFACT_VERBS_H_
 #define PPC_EXTRAS_ARTIFACT_VERBS_H_
 

@@ -16,7 +16,7 @@
 namespace ppc::artifact {
 namespace {
 
-// An open directory each.
+// Each level keeps a directory open.
 constexpr int kMaxDepth = 100;
 
 class Walker {
@@ -33,7 +33,7 @@ class Walker {
     for (const std::string& name : *names) {
       if (depth == 0 && name.starts_with(kRestoring)) continue;
       struct stat info {};
-      // Gone meanwhile: as if it had never been there.
+      // Removed meanwhile: ignored.
       if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
       Entry entry;
       entry.path = prefix + name;
@@ -73,7 +73,7 @@ class Walker {
       return Ok();
     }
     if (others_.contains({info.st_dev, info.st_ino})) return Ok();
-    // What was looked at by its name may have been another.
+    // The name may lead to another file now.
     if (const std::string problem = OwnProblem(info); !problem.empty()) {
       left_out_->Add(path, problem);
       return Ok();
@@ -121,8 +121,7 @@ class Walker {
   const Visitor& visit_;
 };
 
-// A root that is a link is where its user wants it, if the link is their own: in /tmp any user
-// makes some.
+// A root may be a link if the link is the user's own: in /tmp any user can make one.
 UniqueFd Follow(const std::string& path) {
   const UniqueFd link(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
@@ -143,7 +142,7 @@ UniqueFd Follow(const std::string& path) {
 
 std::string OwnProblem(const struct stat& info) {
   if (info.st_uid != geteuid()) return "it belongs to user " + std::to_string(info.st_uid);
-  // The mode of a link lets all write, which none can.
+  // A link's mode bits allow writing, but nothing can write to a link.
   if (!S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return "others may write to it; chmod go-w";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns walking a root: what in it is this user's own and stays inside, directories before what is
-// in them, names in order.
+// Owns walking a root: entries that are this user's own and stay inside, a directory before its
+// contents, names in order.
 // Threads: one at a time.
 #ifndef PPC_EXTRAS_ARTIFACT_WALK_H_
 #define PPC_EXTRAS_ARTIFACT_WALK_H_
@@ -20,10 +20,10 @@
 
 namespace ppc::artifact {
 
-// Begins the name of what a restore has not finished.
+// Prefix of an unfinished restore's names.
 inline constexpr const char* kRestoring = ".ppc-restore.";
 
-// What is not captured, and why, of the first.
+// Number of files not captured, and the reason for the first.
 struct LeftOut {
   uint64_t count = 0;
   std::string first;
@@ -38,14 +38,14 @@ using FileId = std::pair<dev_t, ino_t>;
 // `fd` is open for reading at a file, else invalid.
 using Visitor = std::function<Status(Entry&& entry, const UniqueFd& fd)>;
 
-// Why what is restored, or was captured, must not come from there: it is run; "" = it may, it is
-// this user's alone.
+// Why a file must not be restored from or captured: it is run, so it must be this user's alone; ""
+// = it may.
 std::string OwnProblem(const struct stat& info);
 
-// Opens a root, which a link of this user's may lead to.  EPERM: as OwnProblem(); ENOENT, ENOTDIR.
+// Opens a root, also through a link of this user.  EPERM: as OwnProblem(); ENOENT, ENOTDIR.
 Result<UniqueFd> OpenRoot(const Root& root);
 
-// `others`: directories that belong to other roots.  Ends with the visitor's first error.
+// `others`: directories of other roots.  Ends at the visitor's first error.
 Status Walk(const UniqueFd& root, const std::set<FileId>& others, LeftOut* left_out,
             const Visitor& visit);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a directory, its policy and its files keeps a start from being faster.
+// Causes in a directory, its policy and its files that keep a start from being faster.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& directo
                      [&](const std::string& directory) { return IsBelow(path, directory); });
 }
 
-// As it was registered.
+// As at the registration.
 std::string Registration(const DirectoryLook& look) {
   std::string command = "ppcctl reg_policy " + ShellWord(look.parent) + " " +
                         ShellWord(look.mount.value("policy", ""));
@@ -65,7 +65,7 @@ void CheckPolicy(const DirectoryLook& look, Findings* out) {
   }
 }
 
-// Files that are read under another name than that of the directory: no policy sees them.
+// Files that are read through a link outside of the directory, where no policy sees them.
 void CheckLinks(const Patient& patient, const DirectoryLook& look, Findings* out) {
   constexpr size_t kMostEntries = 100'000;
   std::vector<std::string> inside = patient.registered;
@@ -81,7 +81,7 @@ void CheckLinks(const Patient& patient, const DirectoryLook& look, Findings* out
     if (!entry->is_symlink(gone)) continue;
     const fs::path target = fs::canonical(entry->path(), gone);
     if (gone || IsBelowAny(target, inside)) continue;
-    // Models alone: other files beside them are small.
+    // Only models: other files beside them are small.
     const bool is_model = IsModelFile(entry->path()) || ModelAt(target);
     if (!is_model) continue;
     const bool is_directory = fs::is_directory(target, gone);
@@ -116,7 +116,7 @@ bool IsStarting(const DirectoryLook& look) {
                      [](const Json& service) { return service.value("state", "") == "started"; });
 }
 
-// Reads one page of the file and looks whether it stays.
+// Reads one page of the file and checks whether it stays cached.
 bool GoesPastPageCache(const std::string& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> page{};
@@ -129,7 +129,7 @@ bool GoesPastPageCache(const std::string& file) {
 
 void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out) {
   if (look.parent.empty()) {
-    // Without ppcd, or with it off, nothing is registered, which CheckDaemon tells.
+    // Without ppcd, or with it off, nothing is registered; CheckDaemon reports that.
     if (patient.daemon_error == 0 && !patient.daemon.value("off", false)) {
       out->push_back({"not-registered", look.path, "no policy looks after it",
                       "ppcctl reg_policy " + ShellWord(look.path) + " maio", true});
@@ -152,7 +152,7 @@ void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings*
   uint64_t bytes = 0;
   uint64_t resident = 0;
   for (const std::string& file : look.model_files) CheckFile(file, &bytes, &resident, out);
-  // While a service starts, its policy has just loaded them.
+  // While a service starts, its policy has just loaded the files.
   if (bytes > 0 && !IsStarting(look) &&
       static_cast<double>(resident) >= kCachedShare * static_cast<double>(bytes)) {
     out->push_back({"cached", look.path,

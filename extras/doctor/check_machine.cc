@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the kernel, the module and ppcd keeps PPC from working.
+// Causes in the kernel, the module and ppcd that keep PPC from working.
 #include <sys/stat.h>
 
 #include <array>
@@ -41,7 +41,7 @@ std::string Lockdown(const Patient& patient) {
   return close == std::string::npos ? "none" : text.substr(open + 1, close - open - 1);
 }
 
-// The module's file for this kernel, "" = there is none.
+// The module's file for this kernel, "" = none.
 std::string ModuleFile(const Patient& patient) {
   const std::string below = patient.host + "/lib/modules/" + patient.release;
   for (const char* folder : {"/updates/dkms", "/updates", "/extra", "/kernel/fs/ppc", "/kmod"}) {
@@ -53,7 +53,7 @@ std::string ModuleFile(const Patient& patient) {
   return "";
 }
 
-// Compressed ones cannot be told by their end and are taken to be signed.
+// The end of a compressed file shows no signature; it counts as signed.
 bool IsSigned(const std::string& file) {
   static const std::string kMark = "~Module signature appended~\n";
   if (!file.ends_with(".ko")) return true;
@@ -93,11 +93,11 @@ std::string DaemonStatus(const Patient& patient) {
   return Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
 }
 
-// As root, with all that a service manager or a root's shell gives it.
+// As root, with the capabilities of a service manager or root shell.
 std::string RestartCommand(const Patient& patient) {
   std::string start = StartCommand(patient);
   if (start.starts_with("systemctl")) return "systemctl restart ppcd";
-  // Root's does not take over what another user may have written.
+  // Root's ppcd does not take over files that another user may have written.
   if (NumberAfter(DaemonStatus(patient), "Uid:").value_or(0) != 0) {
     start = "ppcd --socket " + ShellWord(patient.socket) + " --state-dir " +
             ShellWord(patient.socket + ".state") + " &";
@@ -106,11 +106,11 @@ std::string RestartCommand(const Patient& patient) {
   return "kill " + pid + " && tail --pid=" + pid + " -f /dev/null && " + start;
 }
 
-// Takes a mount point's line out of fstab, and keeps it as a comment.
+// Comments out a mount point's line in fstab.
 std::string WithoutLine(const Patient& patient, const std::string& point) {
   std::string pattern;
   for (const char c : point) {
-    // What the regular expression would take for something else.
+    // Characters with a meaning in the regular expression.
     if (std::string_view("\\.[]*^$|").find(c) != std::string_view::npos) pattern += '\\';
     pattern += c;
   }
@@ -142,7 +142,7 @@ void CheckModule(const Patient& patient, Findings* out) {
                       "modprobe ppc && mount " + ShellWord(point), true});
     }
   }
-  // Each mount has a device.
+  // Every mount has a device.
   std::error_code error;
   for (fs::directory_iterator entry(patient.roots.Sys("/fs/ppc"), error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
@@ -180,7 +180,7 @@ std::string MissingCapabilities(const Patient& patient) {
   if (!caps) return "";
   std::string missing;
   for (const Capability& each : kObserverNeeds) {
-    // It stands for the two youngest.
+    // CAP_SYS_ADMIN includes the two youngest.
     if (each.bit >= 38 && (*caps & kSysAdmin) != 0) continue;
     if ((*caps >> each.bit & 1) == 0)
       missing += (missing.empty() ? "" : ", ") + std::string(each.name);
@@ -188,7 +188,7 @@ std::string MissingCapabilities(const Patient& patient) {
   return missing;
 }
 
-// The PID of a process whose name is `name` and that is stopped.
+// The PID of a stopped process called `name`.
 int StoppedProcess(const Patient& patient, const std::string& name) {
   for (const int pid : ListNumbers(patient.roots.Proc(""))) {
     const std::string process = patient.roots.Proc("/" + std::to_string(pid));
@@ -208,7 +208,7 @@ void CheckMachine(const Patient& patient, Findings* out) {
     const std::string backend = look.mount.is_object() ? look.mount.value("backend", "") : "";
     is_polling = is_polling || backend.empty() || backend == "poll";
   }
-  // The module needs none of what follows.
+  // The module needs none of the following.
   if (!is_polling) return;
   if (!has_btf) {
     out->push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the programs that read a directory keeps them from being faster.
+// Causes in the programs that read a directory.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace {
 // An option by which an engine loads its files itself, ahead of reading them.
 struct OwnPrefetch {
   std::string_view option;
-  std::array<std::string_view, 2> values;  // with these; none = it is a switch
-  std::string_view instead;                // the value that loads nothing ahead
+  std::array<std::string_view, 2> values;  // values that switch it on; none = a switch
+  std::string_view instead;                // the value that prefetches nothing
   const char* engine;
 };
 constexpr std::array kOwnPrefetch = {
@@ -29,13 +29,13 @@ std::string CommandOf(const std::vector<std::string>& words) {
   return command;
 }
 
-// The caller that started a running one knows its environment; a command that is to be started is
-// its own remedy.
+// The caller that started a process can change its environment; a command not started yet is the
+// remedy itself.
 std::string RemedyBy(const std::vector<std::string>& words, bool is_running) {
   return (is_running ? "start it again as: " : "") + CommandOf(words);
 }
 
-// The words that switch it on, "" = they do not; *better: the command without.
+// The words that switch it on, "" = none; *better: the command without them.
 std::string WordsOf(const OwnPrefetch& known, const std::vector<std::string>& words,
                     std::vector<std::string>* better) {
   *better = words;
@@ -70,12 +70,12 @@ void CheckWords(const std::string& about, const std::vector<std::string>& words,
     if (found.empty()) continue;
     out->push_back({"own-prefetch", about,
                     std::string(known.engine) + "'s own prefetch is on (" + found +
-                        "): it reads whole files, also what its workers do not need",
+                        "): it reads whole files, including parts that its workers do not need",
                     RemedyBy(better, is_running), true});
   }
 }
 
-// llama.cpp's --numa and its value are what switches read-ahead off.
+// llama.cpp's --numa and its value switch read-ahead off.
 std::string WithoutNuma(const std::vector<std::string>& words) {
   std::vector<std::string> better = words;
   const auto at = std::find(better.begin(), better.end(), "--numa");

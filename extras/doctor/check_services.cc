@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a service keeps its start from being faster: its place, its limits, its template.
+// Causes in a service: its cgroup, its limits, its template.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -24,12 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Page cache below which loading ahead is pointless.
+// With less page cache, loading ahead is pointless.
 constexpr uint64_t kLeastRoom = 64 << 20;
-// Events of a template's files that it did not foresee, before it counts as one of another loader:
-// half of those by which MAIO judges it.
+// Events of a template's files that it did not predict, before it counts as another loader's: half
+// of MAIO's own limit.
 constexpr uint64_t kMuchUnknown = 32;
-// Bytes behind which a reader's pace is known, and in front of it that are nothing to it.
+// Bytes after which a reader's pace is known, and a distance that it reads in no time.
 constexpr uint64_t kSettled = 16 << 20;
 constexpr uint64_t kCaughtUp = 4 << 20;
 
@@ -45,8 +45,8 @@ const Json& OfService(const Json& list, const std::string& id) {
 struct Subject {
   const Patient& patient;
   const DirectoryLook& look;
-  const Json& service;  // as ppcd knows it
-  const Json& runner;   // as its runner does
+  const Json& service;  // from ppcd
+  const Json& runner;   // from its runner
   std::string id;
   std::string about;
 };
@@ -91,7 +91,7 @@ void CheckMemory(const Subject& subject, Findings* out) {
                   true});
 }
 
-// With v1 both files: either may be the limit.
+// On v1 both files: either may be the limit.
 std::string LiftCommand(const IoLevel& level) {
   const std::string device =
       std::to_string(level.device.major) + ":" + std::to_string(level.device.minor);
@@ -161,7 +161,7 @@ void CheckTemplate(const Subject& subject, Findings* out) {
                   "ppcctl template rerecord " + subject.id + " --dir " + ShellWord(store), true});
 }
 
-// It has read much of what it reads, and stands in front of what is not loaded yet.
+// Whether it has read much of its list and has reached pages that are not loaded yet.
 bool HasCaughtUp(const Json& group) {
   const uint64_t consumed = group.value("consumed", uint64_t{0});
   const Json& ahead = JsonMember(group, "ahead");
@@ -173,7 +173,7 @@ bool HasCaughtUp(const Json& group) {
 void CheckPace(const Subject& subject, Findings* out) {
   const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
   const uint64_t rate = follows.value("device_mbps", uint64_t{0});
-  // A piece that was in memory before counts as absent until the loads have come by.
+  // Pieces cached before count as absent until the loads have reached them.
   const uint64_t loaded = follows.value("loaded", uint64_t{0});
   const bool is_from_disk = loaded >= kSettled && loaded > follows.value("redundant", uint64_t{0});
   const Json& groups = JsonMember(follows, "groups");
@@ -186,7 +186,7 @@ void CheckPace(const Subject& subject, Findings* out) {
                   "ppcctl warm " + ShellWord(subject.look.parent) + " --id " + subject.id, false});
 }
 
-// A registration with another policy or option begins with an open guard.
+// Registering with another policy or option resets the guard.
 std::string GuardRemedy(const Patient& patient, const DirectoryLook& look, const std::string& id,
                         bool is_of_drops) {
   const std::string again = "ppcctl rm_policy " + ShellWord(look.parent) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causes that `ppcctl doctor` knows; each check adds what it finds.
+// Owns the causes that `ppcctl doctor` knows; each check adds its findings.
 // Threads: pure functions of the patient and of the files that it names.
 #ifndef PPC_EXTRAS_DOCTOR_CHECKS_H_
 #define PPC_EXTRAS_DOCTOR_CHECKS_H_
@@ -24,10 +24,10 @@ void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* 
 
 // The readers, and their way of reading: o-direct, madv-random, own-prefetch.
 void CheckReaders(const Patient& patient, const DirectoryLook& look, Findings* out);
-// own-prefetch of the command that is to be started.
+// own-prefetch of the command to be started.
 void CheckCommand(const Patient& patient, Findings* out);
 
-// All of them, and what `doctor --json` prints of it.
+// Runs all checks; `doctor --json` prints the result.
 Findings Examine(const Patient& patient);
 Json FindingsJson(const Findings& findings);
 

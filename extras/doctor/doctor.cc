@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl doctor: what keeps services from starting faster, and what to do about it.
+// ppcctl doctor: finds what keeps services from starting faster, with remedies.
 #include <array>
 #include <cerrno>
 #include <cstdio>

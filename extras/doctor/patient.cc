@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The maps of a process with many libraries, and what the kernel writes of each mapping.
+// Enough for the maps of a process with many libraries.
 constexpr size_t kMaxMapsBytes = 64 << 20;
 
 std::vector<std::string> Words(const std::string& cmdline) {
@@ -32,7 +32,7 @@ std::vector<std::string> Words(const std::string& cmdline) {
   return words;
 }
 
-// Whether it has files of the directory open; notes one that is open with O_DIRECT.
+// Whether it has files of the directory open; records a file open with O_DIRECT.
 bool LookAtDescriptors(const std::string& process, const std::string& path, Reader* reader) {
   bool is_reader = false;
   for (const int fd : ListNumbers(process + "/fd")) {
@@ -48,11 +48,11 @@ bool LookAtDescriptors(const std::string& process, const std::string& path, Read
   return is_reader;
 }
 
-// Whether it maps files of the directory; notes one whose read-ahead it has switched off.
+// Whether it maps files of the directory; records one with read-ahead switched off.
 bool LookAtMappings(const std::string& process, const std::string& path, Reader* reader) {
   const Result<std::string> maps = ReadFile(process + "/maps", kMaxMapsBytes);
   if (!maps || maps->find(path) == std::string::npos) return false;
-  // The flags are in the long list alone.
+  // Only smaps shows the flags.
   const Result<std::string> list = ReadFile(process + "/smaps", kMaxMapsBytes);
   bool is_reader = false;
   std::string file;
@@ -67,13 +67,13 @@ bool LookAtMappings(const std::string& process, const std::string& path, Reader*
       if (!IsBelow(file, path)) file.clear();
       is_reader = is_reader || !file.empty();
     } else if (!line.empty() && line[0] >= '0' && line.find('-') < line.find(' ')) {
-      file.clear();  // the head of a mapping without a file
+      file.clear();  // the header line of a mapping without a file
     }
   }
   return is_reader;
 }
 
-// Links are followed, as a loader does; a hub keeps its files in blobs/.
+// Follows links, as a loader does; a hub cache keeps its files in blobs/.
 std::vector<std::string> ModelFilesBelow(const std::string& path) {
   constexpr size_t kMostEntries = 100'000;
   std::vector<std::string> files;

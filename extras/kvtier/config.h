@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a registration may say.  Bytes.
+// Owns the options of a registration.  Bytes.
 #ifndef POLICIES_KVTIER_CONFIG_H_
 #define POLICIES_KVTIER_CONFIG_H_
 
@@ -13,9 +13,9 @@ namespace ppc::kvtier {
 enum class ReaderIs { kProcess, kThread };
 
 struct Config {
-  uint64_t block = 1 << 20;   // files that are larger are taken apart into blocks
-  uint64_t ahead = 64 << 20;  // of a reader, at most; and a quarter of the budget
-  uint64_t table = 24 << 20;  // of what was learnt
+  uint64_t block = 1 << 20;   // larger files are divided into blocks
+  uint64_t ahead = 64 << 20;  // of a reader, at most, and at most a quarter of the budget
+  uint64_t table = 24 << 20;  // of learnt entries
   ReaderIs reader = ReaderIs::kProcess;
 };
 

@@ -8,7 +8,7 @@ namespace ppc::kvtier {
 void Keeper::Came(Object* object, bool wanted) {
   if (wanted && object->heat < Object::kMostHeat) object->heat++;
   if (object->Is(Object::kResident)) return;
-  // Displaced before and known again: its new entry decides when it is dropped.
+  // Displaced before and known again: its new entry decides when to drop it.
   if (Object* const before = displaced_.Find(object->key)) {
     Forget(before->bytes());
     displaced_.Remove(before);
@@ -36,20 +36,20 @@ void Keeper::Displaced(const Object& object) {
   if (forgotten.key != 0) Forget(forgotten.bytes());
 }
 
-// Mapped, dirty or pinned: not tried again at once.
+// Mapped, dirty or pinned: not retried at once.
 void Keeper::Stayed(Object* object) {
   Came(object, /*wanted=*/false);
   object->heat = std::max<uint8_t>(object->heat, 2);
 }
 
 void Keeper::Ask(Key key, uint64_t bytes, ppc::IoList* out) {
-  // All of the block: read-ahead may have brought more than was read.
+  // The whole block: read-ahead may have cached more than was read.
   out->Add(FileOf(key), BlockOf(key) * block_bytes_, block_bytes_);
   Forget(bytes);
   dropped_ += bytes;
 }
 
-// The bytes that were asked for.
+// Returns the requested bytes.
 uint64_t Keeper::DropDisplaced(ppc::IoList* out) {
   uint64_t asked = 0;
   for (size_t i = 0; displaced_.size() > 0 && i < displaced_.places(); i++) {
@@ -68,7 +68,7 @@ void Keeper::Drop(uint64_t bytes, ppc::IoList* out) {
   const auto taken = [&left](uint64_t part) { left -= std::min(left, part); };
   taken(DropDisplaced(out));
   const size_t places = table_->places();
-  // Each pass takes one off every heat, so this many are enough for anything.
+  // Each pass lowers every heat by one, so this many steps reach any object.
   const size_t steps = std::min(kMostSteps, places * (Object::kMostHeat + 1));
   for (size_t i = 0; i < steps && left > 0 && out->size() < PPC_MAX_IOS; i++) {
     Object& object = table_->At(hand_++ % places);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what stays in the page cache: an account of the objects that should be there, and a hand
-// that goes round the table and takes the coldest.  Each time it passes, an object that was read
-// often loses some of its heat, so that what was hot once does not stay for ever. Threads: one at a
-// time.  Bytes.
+// Owns the choice of objects to keep in the page cache: an account of the objects that should be
+// there, and a clock hand that goes round the table and drops the coldest.  Each pass of the hand
+// lowers an object's heat, so that a once hot object does not stay for ever.
+// Threads: one at a time.  Bytes.
 #ifndef POLICIES_KVTIER_KEEPER_H_
 #define POLICIES_KVTIER_KEEPER_H_
 
@@ -21,26 +21,25 @@ class Keeper {
 
   Keeper(ObjectTable* table, uint64_t block_bytes) : table_(table), block_bytes_(block_bytes) {}
 
-  // It was read, and so is there; `wanted`: by a reader, not by a guess.
+  // An object was read or loaded, so it is cached; `wanted`: by a reader, not by a guess.
   void Came(Object* object, bool wanted);
-  // More of it than was known.
+  // More of the object is cached than was known.
   void Grew(const Object& object, uint64_t before);
   void Went(Object* object);
-  // Its entry in the table is needed for another object: its pages are dropped by the next Drop,
-  // unless it is read before.  Beyond kMostDisplaced, the coldest are left to the kernel's
-  // reclaim.
+  // Its table entry is needed for another object: the next Drop drops its pages, unless it is read
+  // before.  Beyond kMostDisplaced, the kernel's reclaim drops the coldest.
   void Displaced(const Object& object);
-  // An attempt to drop it left so much of it.
+  // An attempt to drop the object left it cached.
   void Stayed(Object* object);
 
-  // The coldest objects, of so many bytes; those that a reader is about to come to are spared.
+  // Drops the coldest objects, in total `bytes`; spares those that a reader will reach soon.
   void Drop(uint64_t bytes, ppc::IoList* out);
 
   uint64_t kept_bytes() const { return kept_; }
   uint64_t dropped_bytes() const { return dropped_; }
 
  private:
-  static constexpr size_t kMostSteps = 1 << 18;  // places looked at in one turn
+  static constexpr size_t kMostSteps = 1 << 18;  // places examined in one call
 
   void Ask(Key key, uint64_t bytes, ppc::IoList* out);
   void Forget(uint64_t bytes) { kept_ -= std::min(kept_, bytes); }
@@ -51,7 +50,7 @@ class Keeper {
   uint64_t kept_ = 0;
   uint64_t dropped_ = 0;
   size_t hand_ = 0;
-  ObjectTable displaced_{kMostDisplaced * sizeof(Object)};  // resident, without an entry in table_
+  ObjectTable displaced_{kMostDisplaced * sizeof(Object)};  // cached, without an entry in table_
 };
 
 }  // namespace ppc::kvtier

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kvtier: the policy for directories of KV-cache objects.  Hooks to walks, table and keeper;
-// nothing is decided here.  docs/kvtier.md says what it does and what it cannot see.
+// kvtier: the policy for directories of KV-cache objects.  Connects hooks to walks, table and
+// keeper, and decides nothing itself.  docs/kvtier.md describes it and its limits.
 //
 // Threads: as in ppc.h.
 #include <algorithm>
@@ -24,9 +24,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kRoomBytes = 16 << 20;  // made at once when memory is short
+constexpr uint64_t kRoomBytes = 16 << 20;  // freed at once when memory is short
 constexpr uint64_t kBudgetPerAhead = 4;
-constexpr uint64_t kMostBlocksAtOnce = 64;  // of one event
+constexpr uint64_t kMostBlocksAtOnce = 64;  // per event
 
 class KvTier : public Policy {
  public:
@@ -45,13 +45,13 @@ class KvTier : public Policy {
     walks_ = std::make_unique<Walks>(
         table_.get(), keeper_.get(), &ledger_,
         Walks::Options{.block_bytes = config_.block, .interrupt = interrupt});
-    // The kernel's read-ahead stays: a window of ours would read more of an object than is wanted.
+    // Native read-ahead stays on: a demand window would load more of an object than is read.
     return context()->want(context(), PPC_WANT_PROGRESS, config_.block);
   }
 
   prefetch_ios* Prefetch(const miss_io& miss) override {
     See(miss);
-    return nullptr;  // Plan() is asked right after
+    return nullptr;  // the runtime calls Plan() next
   }
 
   void Event(const miss_io& event) override {
@@ -98,7 +98,7 @@ class KvTier : public Policy {
   }
 
  private:
-  // Takes events of all readers while no service was started, else of the services' readers.
+  // Takes events of all readers until a service was started, then only of services' readers.
   void See(const miss_io& event) {
     if (event.service < 0 && !services_.empty()) return;
     Arrival arrival{.reader = {.pid = event.pid,
@@ -124,7 +124,7 @@ class KvTier : public Policy {
     }
   }
 
-  // So that a chunk fits below the threshold.
+  // So that one chunk fits below the threshold.
   uint64_t Missing() const {
     uint64_t missing = 0;
     const auto look = [&](uint32_t service) {
@@ -158,7 +158,7 @@ class KvTier : public Policy {
   std::unique_ptr<Keeper> keeper_;
   Ledger ledger_;
   std::unique_ptr<Walks> walks_;
-  std::map<std::string, uint32_t> services_;  // by id: number
+  std::map<std::string, uint32_t> services_;  // number by ID
   ppc::IoList list_;
   std::string reply_;
 };

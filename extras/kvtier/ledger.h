@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns how much may be guessed: what was loaded for nothing stays a small share of what is read.
+// Owns the budget of guesses: bytes loaded in vain stay a small share of the bytes read.
 // Threads: one at a time.  Bytes.
 #ifndef POLICIES_KVTIER_LEDGER_H_
 #define POLICIES_KVTIER_LEDGER_H_
@@ -13,9 +13,9 @@ namespace ppc::kvtier {
 class Ledger {
  public:
   static constexpr uint64_t kFloorBytes = 1 << 20;
-  static constexpr uint64_t kWindowBytes = uint64_t{4} << 30;  // what is older counts half
+  static constexpr uint64_t kWindowBytes = uint64_t{4} << 30;  // older bytes count half
   static constexpr uint64_t kReadPerWrong = 40;                // 2.5%
-  // For a walk that was right so long, while nothing else may be guessed.
+  // For a walk that was right this long, while no other guess is allowed.
   static constexpr uint64_t kRunPerGuess = 40;
 
   void Read(uint64_t bytes) {
@@ -28,22 +28,22 @@ class Ledger {
     wrong_ += bytes;
     all_wrong_ += bytes;
   }
-  // It was read after all.
+  // A wrong guess was read after all.
   void Refund(uint64_t bytes) {
     wrong_ -= std::min(wrong_, bytes);
     all_wrong_ -= std::min(all_wrong_, bytes);
   }
   void Right(uint64_t bytes) { all_right_ += bytes; }
-  // The first thing that was expected of a walk came, or not, whether it was loaded or not.
+  // The first guess of a walk was right or wrong, loaded or not.
   void First(bool is_right) {
     first_ = is_right ? std::min(first_ + 2, kMostFirst) : std::max(first_ - 1, 0);
   }
 
-  // Objects that a walk guesses at first.  While first guesses are right, as many as a layer may
-  // have: its reader takes them at once, and would wait for each.
+  // Objects of a walk's first guess.  While first guesses are right, up to a layer's: its reader
+  // takes them at once, and would wait for each.
   size_t FirstDepth() const { return first_ >= kSureFirst ? kMostAtFirst : 1; }
 
-  // What a walk may have loaded ahead of its reader, which has followed for `run` bytes.
+  // Bytes to load ahead of a walk's reader, which has followed for `run` bytes.
   uint64_t AheadOf(uint64_t run) const {
     if (run == 0 && first_ < kLeastFirst) return 0;
     const uint64_t may_be_wrong = kFloorBytes + read_ / kReadPerWrong;

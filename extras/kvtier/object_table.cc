@@ -29,7 +29,7 @@ void Object::Extend(uint64_t first, uint64_t count) {
 ObjectTable::ObjectTable(size_t max_bytes)
     : max_sets_(std::bit_floor(std::max<size_t>(max_bytes / (kWays * sizeof(Object)), 1))),
       sets_(std::min(max_sets_, kFirstSets)) {
-  places_.reserve(max_sets_ * kWays);  // address space: so it grows where it is
+  places_.reserve(max_sets_ * kWays);  // reserves address space, so that it grows in place
   places_.resize(sets_ * kWays);
 }
 
@@ -86,12 +86,12 @@ Object* ObjectTable::Coldest(const std::array<size_t, 2>& sets) {
   return coldest;
 }
 
-// nullptr: there is no free place, not even by moving another.
+// nullptr: no place is free, not even by moving another object.
 Object* ObjectTable::Put(Key key) {
   const std::array<size_t, 2> sets = SetsOf(key);
   Object* const first = FreeIn(sets[0]);
   Object* const second = FreeIn(sets[1]);
-  // To the emptier one: both fill from their beginning.
+  // Uses the emptier set: both fill from the beginning.
   if (first != nullptr && second != nullptr)
     return first - &places_[sets[0] * kWays] <= second - &places_[sets[1] * kWays] ? first : second;
   if (first != nullptr) return first;
@@ -125,8 +125,8 @@ void ObjectTable::Remove(Object* object) {
   size_--;
 }
 
-// In its place, so that there never are two: with one bit more of the hash an object stays in its
-// set or goes to that set's twin in the new half.
+// Grows in place, so that there are never two tables: with one more bit of the hash an object stays
+// in its set or moves to the set's twin in the new half.
 void ObjectTable::Grow() {
   const size_t old_sets = sets_;
   sets_ *= 2;
@@ -147,7 +147,7 @@ void ObjectTable::Follow(Object* object, Key next) const {
     return;
   }
   if (object->confidence > 0) return;
-  // What was wrong before has to come twice.
+  // A link that was wrong must be seen twice.
   object->confidence = object->next == 0 ? 1 : 0;
   object->next = next;
 }

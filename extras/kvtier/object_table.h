@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what is known of each object: what came after it, how sure that is, how often it was wanted,
-// and whether it should be in the page cache.  24 bytes each, two sets of eight places for each
-// key, and never more than the bytes it was given: what is least sure and least wanted goes first.
+// Owns what is known of each object: its successor, how sure that is, how often the object was
+// read, and whether it should be cached.  24 bytes each, two sets of eight places per key, never
+// more than the given bytes: the least sure and least wanted entry is replaced first.
 //
-// An object is a whole file, or one block of a file that is larger than a block.
+// An object is a whole file, or one block of a larger file.
 // Threads: one at a time.
 #ifndef POLICIES_KVTIER_OBJECT_TABLE_H_
 #define POLICIES_KVTIER_OBJECT_TABLE_H_
@@ -17,11 +17,11 @@ namespace ppc::kvtier {
 
 inline constexpr uint64_t kPage = 4096;
 
-// A file's number and the block in it; 0: none.
+// A file's number and a block in it; 0: none.
 using Key = uint64_t;
 inline constexpr int kBlockBits = 24;
 
-// 0 where the numbers are too large for a key.
+// 0 if the numbers are too large for a key.
 constexpr Key KeyOf(uint64_t file, uint64_t block) {
   if (file >> (64 - kBlockBits) != 0 || block >> kBlockBits != 0) return 0;
   return file << kBlockBits | block;
@@ -31,20 +31,20 @@ constexpr uint64_t BlockOf(Key key) { return key & ((uint64_t{1} << kBlockBits) 
 
 struct Object {
   static constexpr uint8_t kResident = 1;  // as far as is known
-  static constexpr uint8_t kGuessed = 2;   // loaded for a guess, and not read since
-  static constexpr uint8_t kWrong = 4;     // of these: counted as wrong
-  static constexpr uint8_t kGone = 8;      // the file is not there any more
+  static constexpr uint8_t kGuessed = 2;   // loaded as a guess, not read since
+  static constexpr uint8_t kWrong = 4;     // of the guesses: counted as wrong
+  static constexpr uint8_t kGone = 8;      // the file is removed
   static constexpr uint8_t kMostConfidence = 3;
   static constexpr uint8_t kMostHeat = 15;
 
   Key key = 0;
-  Key next = 0;             // what came after it; 0: not known
-  uint16_t first_page = 0;  // in its block: what of it was read
+  Key next = 0;             // its successor; 0: unknown
+  uint16_t first_page = 0;  // first page read, in its block
   uint16_t pages = 0;
-  uint8_t confidence = 0;  // how often `next` came, less how often not; 0: not to be relied on
-  uint8_t heat = 0;        // times it was read, less what age took off
+  uint8_t confidence = 0;  // times that `next` came, less times that it did not; 0: unreliable
+  uint8_t heat = 0;        // times read, less aging
   uint8_t state = 0;
-  uint8_t walk = 0;  // whose guess it is: number of the walk + 1; 0: none
+  uint8_t walk = 0;  // number of the walk that guessed it + 1; 0: none
 
   bool Is(uint8_t flag) const { return (state & flag) != 0; }
   void Set(uint8_t flag) { state = static_cast<uint8_t>(state | flag); }
@@ -56,24 +56,24 @@ static_assert(sizeof(Object) == 24);
 
 class ObjectTable {
  public:
-  // At least one set; what is beyond a power of two of sets is not used.
+  // At least one set; bytes beyond a power of two of sets are unused.
   explicit ObjectTable(size_t max_bytes);
 
-  // nullptr: not known.  Pointers are good until the next Add.
+  // nullptr: unknown.  Pointers are valid until the next Add.
   Object* Find(Key key);
-  // What is there, or a new one; *displaced is what had to go for it (key 0: nothing).  nullptr:
-  // all its places are taken by guesses that a reader waits for.
+  // Finds or adds an object; *displaced: the entry replaced for it (key 0: none).  nullptr: guesses
+  // that readers wait for take all its places.
   Object* Add(Key key, Object* displaced);
-  // Frees the place of an object of Find or Add.
+  // Frees the place of an object from Find or Add.
   void Remove(Object* object);
 
-  // `next` came after it.  The first is relied on at once; one that takes the place of another,
-  // when it has come again: at the end of a chain something else comes each time.
+  // `next` followed the object.  A first successor is relied on at once; a different one only when
+  // seen again, since the end of a chain has another successor each time.
   void Follow(Object* object, Key next) const;
-  // What was expected did not come, but something else (0: nothing).
+  // The expected successor did not come, but `instead` did (0: nothing).
   void Fail(Object* object, Key instead) const;
 
-  // Places in any order, for who goes round; key 0: free.
+  // Places in any order, for the clock hand; key 0: free.
   Object& At(size_t place) { return places_[place]; }
   size_t places() const { return places_.size(); }
   size_t size() const { return size_; }

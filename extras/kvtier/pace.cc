@@ -6,7 +6,7 @@
 namespace ppc::kvtier {
 namespace {
 
-// Readers take many objects at once and then none for a while: what counts is the mean.
+// Readers take many objects at once, then none for a while: the mean counts.
 uint64_t Smooth(uint64_t old, uint64_t sample, uint64_t weight) {
   return old == 0 ? sample : old - old / weight + sample / weight;
 }
@@ -21,7 +21,7 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
       step_ns_ = is_measured_ ? Smooth(step_ns_, step, 64) : step;
       is_measured_ = true;
     } else if (!is_measured_) {
-      // With the disk's time in it: the reader itself is faster.
+      // The sample includes the disk's time: the reader itself is faster.
       step_ns_ = step_ns_ == 0 ? step : std::min(step_ns_, step);
     }
   }
@@ -31,7 +31,7 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
   if (!was_expected) return;
   if (has_waited) {
     in_time_ = 0;
-    // One delay makes all that are under way late: wait until the new distance has had its effect.
+    // One delay makes all loads under way late: wait until the new distance has taken effect.
     if (since_boost_ > Needed() / 2 && boost_ < kMostBoost) {
       boost_ *= 2;
       since_boost_ = 0;
@@ -42,11 +42,11 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
   }
 }
 
-// Objects that come one after the other, faster than any of them could be loaded, have to be there
-// before the first of them comes: as many as came the last times.
+// Objects that follow each other faster than any could be loaded must be cached before the first is
+// read: as many as in the last bursts.
 void Pace::Count(uint64_t step, bool has_waited) {
-  if (load_ns_ == 0) return;  // unknown how fast loads are
-  // A reader that has waited did so for a load, and for those before it in the queue.
+  if (load_ns_ == 0) return;  // the speed of loads is unknown
+  // A reader that waited did so for its load, and for loads before it in the queue.
   const uint64_t own = has_waited ? step / 4 : step;
   if (own < load_ns_) {
     if (!has_waited) in_burst_ = std::min(in_burst_ + 1, kMostBurst);
@@ -56,7 +56,7 @@ void Pace::Count(uint64_t step, bool has_waited) {
   in_burst_ = 0;
 }
 
-// The least, which is without the queue of our own making; it rises again when the device is slow.
+// The minimum excludes our own queue; it rises again when the device is slow.
 void Pace::Loaded(uint64_t took_ns) {
   load_ns_ = load_ns_ == 0 || took_ns < load_ns_ ? took_ns : Smooth(load_ns_, took_ns, 64);
 }

@@ -6,7 +6,7 @@
 namespace ppc::kvtier {
 
 Walk::Slot* Walk::Find(Key key) {
-  // Most are near the reader.
+  // Starts at the reader: most matches are near it.
   for (size_t i = ahead_from_; i < slots_.size(); i++) {
     if (slots_[i].key == key) return &slots_[i];
   }
@@ -21,7 +21,7 @@ void Walk::Forget(const Slot& slot, bool is_wrong, ObjectTable* table, Ledger* l
   if (object == nullptr || object->walk != number_ + 1) return;
   object->walk = 0;
   if (!is_wrong || slot.is_read) return;
-  // What is still being loaded counts when it is there.
+  // An object still being loaded counts when it is cached.
   if (object->Is(Object::kGuessed)) ledger->Wrong(object->bytes());
   if (object->Is(Object::kGuessed) || (slot.is_asked && !slot.is_done)) object->Set(Object::kWrong);
 }
@@ -103,7 +103,7 @@ void Walk::Extend(uint64_t most_bytes, ObjectTable* table) {
     Object* const end = table->Find(tail());
     if (end == nullptr || !IsReliable(*end)) return;
     Object* const next = table->Find(end->next);
-    // A walk is about to load it, maybe this one: a chain that bites its tail.
+    // Another walk, or this one, is about to load it: the chain is a cycle.
     if (next == nullptr || next->walk != 0 || next->key == last_) return;
     if (next->Is(Object::kGone)) {
       if (++gone > kMostGoneAtOnce) return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns one reader's way along a chain: where it is, what is expected next, and how far ahead that
-// is loaded.  The first guess is one object, or some where first guesses were right; each object
-// that comes as expected doubles the distance, one that does not halves it. Threads: one at a time.
+// Owns one reader's way along a chain: its place, the expected objects, and how far ahead they are
+// loaded.  The first guess is one object, or more if first guesses were right; each expected object
+// that is read doubles the distance, each other one halves it.
+// Threads: one at a time.
 #ifndef POLICIES_KVTIER_WALK_H_
 #define POLICIES_KVTIER_WALK_H_
 
@@ -32,14 +33,14 @@ class Walk {
   struct Slot {
     Key key = 0;
     uint64_t asked_ns = 0;
-    uint64_t done_ns = 0;  // when it was loaded; 0: not yet, or it was there already
+    uint64_t done_ns = 0;  // when it was loaded; 0: not yet, or it was cached before
     uint32_t bytes = 0;
     bool is_asked = false;
-    bool is_done = false;  // loaded, or there already
+    bool is_done = false;  // loaded, or cached before
     bool is_read = false;
   };
 
-  // number: its place among all walks; depth: objects that are guessed at first.
+  // number: index among all walks; depth: objects of the first guess.
   Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first, size_t depth,
        const Pace& pace)
       : reader_(reader),
@@ -52,33 +53,33 @@ class Walk {
     recent_[0] = first;
   }
 
-  // An object that was expected; true: its reader had to wait for it.
+  // An expected object was read; true: its reader had to wait for it.
   bool Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
-  // What follows all that was expected: the reader has read that without our being told.
+  // The successor of all expected objects was read: the reader has read those without an event.
   void Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
-  // Nothing was expected after the last object, and this one came.
+  // Nothing was expected after the last object, and this one was read.
   void Learn(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
-  // What follows an object is expected.
+  // Whether the object's successor may be expected.
   bool IsReliable(const Object& object) const {
     return object.next != 0 && (object.confidence > 0 || proof_ >= kProof);
   }
-  // Something else came.
+  // An unexpected object was read.
   void Stray(Key key, Ledger* ledger);
-  // Expects more, up to so many bytes ahead.
+  // Expects more objects, up to `most_bytes` ahead.
   void Extend(uint64_t most_bytes, ObjectTable* table);
-  // Nothing of it is expected any more.  is_left: because its reader went elsewhere.
+  // Ends all expectations.  is_left: because the reader went elsewhere.
   void End(bool is_left, ObjectTable* table, Ledger* ledger);
 
   Slot* Find(Key key);
-  // One of the last that it was at: what is told of it now is told late.
+  // Whether it is one of the last objects: its events come late.
   bool WasJustAt(Key key) const { return std::ranges::find(recent_, key) != recent_.end(); }
-  // From here on they are ahead of the reader.
+  // Index of the first expected object ahead of the reader.
   size_t ahead_from() const { return ahead_from_; }
   std::deque<Slot>& slots() { return slots_; }
   size_t ahead() const { return slots_.size() - ahead_from_; }
   uint64_t ahead_bytes() const { return ahead_bytes_; }
   Key last() const { return last_; }
-  // The last one that is expected.
+  // The last expected object.
   Key tail() const { return slots_.empty() ? last_ : slots_.back().key; }
 
   const Reader& reader() const { return reader_; }
@@ -90,18 +91,19 @@ class Walk {
   size_t depth() const { return depth_; }
   Pace& pace() { return pace_; }
   const Pace& pace() const { return pace_; }
-  uint64_t read_ns = 0;  // when its reader came last
-  uint64_t turn = 0;     // of all walks, which moved last
+  uint64_t read_ns = 0;  // time of its last read
+  uint64_t turn = 0;     // order of the last moves among all walks
 
  private:
-  // The observer tells of a read when it is over: who has waited for a load comes just after it.
+  // The observer reports a read when it is over: a reader that waited for a load comes just after
+  // it.
   static constexpr uint64_t kJustNowNs = 500'000;
-  static constexpr uint32_t kProof = 4;    // of unsure objects, until more of them are expected
-  static constexpr size_t kDisorder = 64;  // objects that one may come late by
-  static constexpr size_t kMostGoneAtOnce = 16;  // files that are not there any more
+  static constexpr uint32_t kProof = 4;          // of unsure objects, before more are expected
+  static constexpr size_t kDisorder = 64;        // objects by which one may come late
+  static constexpr size_t kMostGoneAtOnce = 16;  // removed files
 
   void Forget(const Slot& slot, bool is_wrong, ObjectTable* table, Ledger* ledger) const;
-  // It came as expected after `before`, the last one in order; nullptr: out of order.
+  // An expected object came after `before`, the last in order; nullptr: out of order.
   void Confirm(Object* before, Object* object, ObjectTable* table, Ledger* ledger);
   void Note(Key key) { recent_[next_recent_++ % recent_.size()] = key; }
   void ForgetAll(bool is_wrong, ObjectTable* table, Ledger* ledger);
@@ -118,7 +120,7 @@ class Walk {
   uint64_t run_bytes_ = 0;
   uint32_t proof_ = 0;
   uint32_t strays_ = 0;
-  Key left_for_ = 0;  // what came in place of what was expected
+  Key left_for_ = 0;  // object read instead of the expected one
   std::array<Key, 4> recent_{};
   size_t next_recent_ = 1;
   Pace pace_;

@@ -33,7 +33,7 @@ Walk* Walks::NewestOf(const Reader& reader) {
   return newest;
 }
 
-// The reader's walk on which the object comes next, or next after all that is ahead.
+// The reader's walk that expects the object, next or after all objects ahead.
 Walk* Walks::Expecting(const Object& object, const Arrival& arrival) {
   if (object.walk != 0) {
     Walk* const its = walks_[object.walk - 1].get();
@@ -47,7 +47,7 @@ Walk* Walks::Expecting(const Object& object, const Arrival& arrival) {
   return nullptr;
 }
 
-// What its coming says about guesses and about what is in the cache.
+// Updates guesses and the keeper's account by the read.
 void Walks::Account(Object* object, const Arrival& arrival) {
   const uint64_t before = object->bytes();
   object->Extend(arrival.first_page, arrival.pages);
@@ -65,7 +65,7 @@ void Walks::Account(Object* object, const Arrival& arrival) {
 }
 
 void Walks::Arrive(const Arrival& arrival) {
-  // More of the object that the reader has just come to.
+  // The reader reads more of its current object.
   for (const auto& walk : walks_) {
     if (walk == nullptr || walk->reader() != arrival.reader) continue;
     if (!walk->WasJustAt(arrival.key)) continue;
@@ -105,7 +105,7 @@ void Walks::Arrive(const Arrival& arrival) {
   walk->turn = ++turn_;
 }
 
-// Not what was expected: another chain of the same reader, or the end of this one.
+// An unexpected object: another chain of the same reader, or the end of this one.
 void Walks::Stray(const Arrival& arrival) {
   std::vector<Walk*> its;
   for (const auto& walk : walks_) {
@@ -125,7 +125,7 @@ void Walks::Stray(const Arrival& arrival) {
   begun->turn = ++turn_;
 }
 
-// In the place of the one that has been idle for longest, if there is no free one.
+// Replaces the longest idle walk if there is no free place.
 Walk* Walks::Begin(const Arrival& arrival) {
   auto place = std::ranges::find_if(walks_, [](const auto& walk) { return walk == nullptr; });
   if (place == walks_.end()) {
@@ -163,7 +163,7 @@ void Walks::Plan(uint32_t service, uint64_t max_bytes, uint64_t most_ahead, uint
                  ppc::IoList* out) {
   std::vector<Walk*> its;
   for (const auto& walk : walks_) {
-    // A reader that has gone elsewhere gets no more of this.
+    // A reader that has gone elsewhere gets no more of this chain.
     if (walk != nullptr && walk->service() == service && walk->strays() == 0)
       its.push_back(walk.get());
   }
@@ -179,7 +179,7 @@ void Walks::Ask(Walk* walk, uint64_t max_bytes, uint64_t now_ns, uint64_t* left,
   const bool can_tell = walk->pace().step_ns() != 0;
   for (size_t i = walk->ahead_from(); i < walk->slots().size(); i++) {
     Walk::Slot& slot = walk->slots()[i];
-    // What was only believed to be there is asked for, too, once such a belief was wrong.
+    // Objects that should be cached are requested too, after one of them was not.
     if (slot.is_asked || (slot.is_done && distrust_ == 0)) continue;
     const Object* const object = table_->Find(slot.key);
     if (object == nullptr) continue;
@@ -238,7 +238,7 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
   if (slot != nullptr && !slot->is_done) {
     slot->is_done = is_whole || is_gone;
     slot->done_ns = slot->is_done ? now_ns : 0;
-    // Given up on the way: asked for again while it still is ahead; what the disk refuses is not.
+    // An interrupted load is requested again while still ahead; a failed one is not.
     if (!slot->is_done && result.interrupted) slot->is_asked = false;
     if (is_whole && result.ok > 0) walk->pace().Loaded(now_ns - std::min(now_ns, slot->asked_ns));
   }
@@ -246,7 +246,7 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
   if (result.ok > 0) {
     // Another process has dropped it.
     if (object->Is(Object::kResident) && !object->Is(Object::kGuessed)) distrust_ = kDistrust;
-    // Read meanwhile: no guess any more.
+    // Read meanwhile: no longer a guess.
     const bool is_read =
         walk == nullptr ? !object->Is(Object::kWrong) : slot != nullptr && slot->is_read;
     if (!is_read && !object->Is(Object::kGuessed)) {

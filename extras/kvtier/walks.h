@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns all readers' walks: which one an object belongs to, which of them end, and what is loaded
-// for them. Threads: one at a time.
+// Owns all readers' walks: assigns objects to walks, ends walks, and plans their loads.
+// Threads: one at a time.
 #ifndef POLICIES_KVTIER_WALKS_H_
 #define POLICIES_KVTIER_WALKS_H_
 
@@ -21,10 +21,10 @@ namespace ppc::kvtier {
 // A reader has come to an object.
 struct Arrival {
   Reader reader;
-  uint32_t service = 0;  // who pays
+  uint32_t service = 0;  // charged
   int32_t xpu = PPC_NO_XPU;
   Key key = 0;
-  uint64_t first_page = 0;  // of the object, what is read
+  uint64_t first_page = 0;  // first page read, in the object
   uint64_t pages = 0;
   uint64_t now_ns = 0;
   bool is_miss = false;
@@ -33,28 +33,28 @@ struct Arrival {
 class Walks {
  public:
   static constexpr size_t kMost = 32;          // at once, of all readers
-  static constexpr size_t kMostOfReader = 4;   // requests that one reader serves at once
-  static constexpr uint32_t kMostStrays = 16;  // objects elsewhere until a chain is given up
+  static constexpr size_t kMostOfReader = 4;   // concurrent requests of one reader
+  static constexpr uint32_t kMostStrays = 16;  // unexpected objects until a chain is given up
 
   struct Options {
     uint64_t block_bytes = 0;
-    // For one service's group of loads, which no reader wants any more.
+    // Interrupts a service's load group that no reader wants any more.
     std::function<void(uint32_t service, uint32_t group)> interrupt;
   };
 
   Walks(ObjectTable* table, Keeper* keeper, Ledger* ledger, Options options);
 
   void Arrive(const Arrival& arrival);
-  // What is to be loaded for a service, at most so many bytes and little more, and no reader's
-  // further ahead than that.
+  // Adds loads for a service, about max_bytes in total, and at most most_ahead ahead of each
+  // reader.
   void Plan(uint32_t service, uint64_t max_bytes, uint64_t most_ahead, uint64_t now_ns,
             ppc::IoList* out);
   void Done(const ppc_result& result, uint64_t now_ns);
-  // Ends those whose readers have stopped.
+  // Ends walks whose readers have stopped.
   void Tick(uint64_t now_ns);
 
   size_t size() const;
-  size_t deepest() const;  // objects ahead of a reader
+  size_t deepest() const;  // most objects ahead of a reader
   uint64_t late() const { return late_; }
   uint64_t untracked() const { return untracked_; }
 
@@ -70,7 +70,7 @@ class Walks {
 
   static constexpr uint64_t kIdleNs = 2'000'000'000;
   static constexpr uint64_t kIdleSteps = 256;
-  // Loaded whatever is known, after an object that should have been there was not.
+  // Objects requested although they should be cached, after one was not.
   static constexpr uint32_t kDistrust = 1024;
 
   ObjectTable* const table_;

@@ -39,21 +39,21 @@ double Value(const Json& object, const char* key) {
   return value.is_number() ? value.get<double>() : 0;
 }
 
-// One family: its samples must stand together, so they are gathered by directory first.
+// One family: its samples must be adjacent, so they are gathered by directory first.
 class Family {
  public:
   Family(MetricsFormat format, const char* name, const char* type, const char* unit,
          const char* help)
       : name_(name) {
     const bool is_open = format == MetricsFormat::kOpenMetrics;
-    // Before, a counter's family had the name of its samples.
+    // The older format names a counter's family like its samples.
     const std::string known =
         name_ + (!is_open && std::string_view(type) == "counter" ? "_total" : "");
     text_ = "# TYPE " + known + " " + type + "\n";
     if (is_open && *unit != '\0') text_ += "# UNIT " + known + " " + unit + "\n";
     text_ += "# HELP " + known + " " + help + "\n";
   }
-  // `ending`: "_total" of a counter, "_bucket" ...
+  // `ending`: "_total" for a counter, "_bucket" ...
   void Add(const char* ending, const Labels& labels, double value) {
     text_ += name_ + ending;
     if (!labels.empty()) {
@@ -77,7 +77,7 @@ struct Counter {
   const char* name;
   const char* unit;
   const char* help;
-  const char* part;   // of the runner's counters
+  const char* part;   // member of the runner's counters
   const char* label;  // nullptr: one sample
   std::initializer_list<const char*> keys;
 };
@@ -97,13 +97,13 @@ const Counter kCounters[] = {
      {"miss_bytes"}},
     {"ppc_load_bytes",
      "bytes",
-     "Bytes that the policy asked for, by what became of them: loaded, or resident before.",
+     "Bytes that the policy asked to load, by result: loaded, or resident before.",
      "loader",
      "result",
      {"asked", "loaded", "resident", "failed"}},
     {"ppc_evict_bytes",
      "bytes",
-     "Bytes that the policy wanted dropped, by what became of them: dropped, or why they stayed.",
+     "Bytes that the policy asked to drop, by result: dropped, or why they stayed.",
      "evictor",
      "result",
      {"asked", "dropped", "mapped", "dirty", "locked", "busy"}},
@@ -146,7 +146,7 @@ std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
       "Page cache that the runner has loaded and not dropped; what the kernel reclaimed since "
       "its last look is in it.");
   Family rate(format, "ppc_device_bytes_per_second", "gauge", "",
-              "What the disk gave while the runner loaded; 0: not known yet.");
+              "Rate of the disk while the runner loaded; 0: not known yet.");
   Family faults(format, "ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");
   for (const Json& mount : mounts) {
     const Labels directory = {{"directory", JsonText(mount, "mount")}};
@@ -170,7 +170,7 @@ std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
 std::string ServicesText(MetricsFormat format, const Json& mounts) {
   Family services(format, "ppc_service", "gauge", "", "1 for each service that was started.");
   Family memory(format, "ppc_service_memory_bytes", "gauge", "bytes",
-                "Memory of the service: its limit, what of it is used, by page cache, and left.");
+                "Memory of the service: its limit, the part in use, by page cache, and left.");
   for (const Json& mount : mounts) {
     const std::string directory = JsonText(mount, "mount");
     for (const Json& service : JsonMember(mount, "services")) {
@@ -194,7 +194,7 @@ std::string ServicesText(MetricsFormat format, const Json& mounts) {
 
 struct GuardCount {
   const char* kind;
-  const char* key;  // of the runner's object
+  const char* key;  // member of the runner's object
 };
 
 constexpr GuardCount kGuardCounts[] = {{"regret", "regret_bytes"},
@@ -210,7 +210,7 @@ constexpr GuardCount kGuardCounts[] = {{"regret", "regret_bytes"},
 std::string GuardText(MetricsFormat format, const Json& mounts) {
   Family states(
       format, "ppc_guard", "gauge", "",
-      "1 for each service, with what the guard withholds from its policy; open: nothing.");
+      "1 for each service, with the state of the guard on its policy; open: withholds nothing.");
   Family counts(format, "ppc_guard_bytes", "counter", "bytes",
                 "Bytes that the guard counted of each service: what became of drops and loads, and "
                 "what it refused.");
@@ -250,16 +250,15 @@ std::string StartsText(MetricsFormat format, const StartTimes& starts) {
   return family.text();
 }
 
-// Another process wrote `node`: what is not as it should be is 0 or "".
+// Another process wrote `node`: malformed members become 0 or "".
 std::string NodeText(MetricsFormat format, const Json& node) {
   Family memory(format, "ppc_node_memory_bytes", "gauge", "bytes",
-                "Page cache that models may have on this machine, and what is free of it.");
+                "Page cache that models may use on this machine, and the free part of it.");
   Family bytes(format, "ppc_model_bytes", "gauge", "bytes", "Size of the models of this machine.");
-  Family resident(format, "ppc_model_resident_bytes", "gauge", "bytes",
-                  "What of them is in memory.");
-  Family has(format, "ppc_model_has", "gauge", "", "1 where a template, or artifacts, are there.");
+  Family resident(format, "ppc_model_resident_bytes", "gauge", "bytes", "Bytes of them in memory.");
+  Family has(format, "ppc_model_has", "gauge", "", "1 if there is a template, or artifacts.");
   Family left(format, "ppc_start_left_bytes", "gauge", "bytes",
-              "Start-ups in progress, and what they still read; 0: not known.");
+              "Start-ups in progress, and the bytes they still read; 0: not known.");
   Family rate(format, "ppc_node_disk_bytes_per_second", "gauge", "",
               "The disk's rate as other machines are told of it.");
   memory.Add("", {{"kind", "all"}}, Value(node, "memory_bytes"));

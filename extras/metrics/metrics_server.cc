@@ -17,12 +17,12 @@
 
 namespace ppc::control {
 
-// The library knows a function and a pointer.
+// The library takes a function and a pointer.
 struct MetricsServerCalls {
   static MHD_Result Handle(void* self, MHD_Connection* connection, const char* url,
                            const char* method, const char* /*version*/, const char* /*data*/,
                            size_t* bytes, void** /*own*/) {
-    if (*bytes != 0) {  // what is sent with a request is of no interest
+    if (*bytes != 0) {  // request bodies are ignored
       *bytes = 0;
       return MHD_YES;
     }
@@ -77,7 +77,7 @@ Result<Address> ParseAddress(const std::string& text) {
 
 Result<std::string> ReadToken(const std::string& file) {
   if (file.empty()) {
-    return Error{EINVAL, "--metrics needs --metrics-token FILE: a line that who reads them sends"};
+    return Error{EINVAL, "--metrics needs --metrics-token FILE: a line that each client must send"};
   }
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return PosixError("--metrics-token " + file, errno);
@@ -170,7 +170,7 @@ void MetricsServer::Turn() {
       loop_.After(Millis(static_cast<int64_t>(std::max<uint64_t>(wait_ms, 1))), [this] { Turn(); });
 }
 
-// Compares all of it, whatever differs first.
+// Compares in constant time.
 bool MetricsServer::HasToken(MHD_Connection* connection) const {
   static constexpr std::string_view kScheme = "Bearer ";
   const char* header = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
@@ -187,7 +187,7 @@ int MetricsServer::Answer(MHD_Connection* connection, const std::string& url,
                           const std::string& method) {
   std::shared_ptr<Question>& question = questions_[connection];
   if (!question) question = std::make_shared<Question>();
-  // The first call is for the head, before what is sent with it.
+  // The first call is for the header, before the body.
   if (!std::exchange(question->is_seen, true)) return 0;
   if (method != "GET")
     return Respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET alone\n", "text/plain");

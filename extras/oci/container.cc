@@ -40,7 +40,7 @@ void TakeAnnotations(const Json& object, Container& container) {
   }
 }
 
-// As the bundle's files say it.
+// From the bundle's files.
 std::string OnHost(const Container& container, const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   return (std::filesystem::path(container.bundle) / path).lexically_normal();

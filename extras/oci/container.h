@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what an OCI runtime tells a hook of a container: the state on stdin, and config.json of the
-// bundle.  Everything in it is as its author wrote it: paths are the container's, unchecked.
+// bundle.  Its contents are unchecked: paths are the container's, as its author wrote them.
 #ifndef PPC_EXTRAS_OCI_CONTAINER_H_
 #define PPC_EXTRAS_OCI_CONTAINER_H_
 
@@ -19,7 +19,7 @@ struct Mount {
 };
 
 struct Container {
-  std::string id;  // usable as a file's name
+  std::string id;  // valid as a file name
   int pid = 0;     // of its first process
   bool has_stopped = false;
   std::string bundle;
@@ -31,13 +31,13 @@ struct Container {
   std::map<std::string, std::string> environment;
   std::string directory = "/";  // where the command starts, in the container
 
-  // "" = it has none.
+  // "" = not set.
   std::string Annotation(const std::string& key) const;
 };
 
-// The state alone.
+// Only the state.
 Result<Container> ReadState(const std::string& text);
-// Completes it by config.json of its bundle.
+// Adds config.json of its bundle.
 Status ReadConfiguration(Container& container);
 
 }  // namespace ppc::oci

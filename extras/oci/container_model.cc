@@ -37,7 +37,7 @@ bool Exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// The host's name of what is a path in the container; a word that is none stays.
+// The host's name of a path in the container; other words are unchanged.
 std::string Translate(const std::string& word, const ContainerPaths& paths) {
   if (word.empty() || word[0] == '-') return word;
   const Result<std::string> host = paths.ToHost(word);
@@ -58,7 +58,7 @@ std::vector<std::string> TranslateAll(const std::vector<std::string>& words,
   return translated;
 }
 
-// What lies there as the host follows it must be what the container sees.
+// The host's resolution of the path must lead to the container's file.
 Status CheckInside(const std::string& path, const ContainerPaths& paths) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -79,7 +79,7 @@ Status CheckModel(const ctl::FoundModel& model, const ContainerPaths& paths) {
   return Ok();
 }
 
-// ppc.model names a path: whatever lies there is the model.
+// ppc.model names a path, which is the model whatever it contains.
 std::optional<ctl::FoundModel> ModelAtPath(const std::string& host) {
   if (std::optional<ctl::FoundModel> model = ctl::ModelAt(host)) return model;
   std::error_code error;

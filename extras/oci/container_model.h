@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns finding the model of a container, by its annotation ppc.model or by the words of its
-// command, and the parameters that name its service.  Nothing outside the container is looked at.
+// Owns finding a container's model, by its annotation ppc.model or the words of its command, and
+// the parameters that name its service.  Accesses nothing outside the container.
 #ifndef PPC_EXTRAS_OCI_CONTAINER_MODEL_H_
 #define PPC_EXTRAS_OCI_CONTAINER_MODEL_H_
 
@@ -14,10 +14,10 @@
 
 namespace ppc::oci {
 
-// Paths are the host's.  ENOENT: there is none.
+// Paths are the host's.  ENOENT: none.
 Result<ctl::FoundModel> FindContainerModel(const Container& container, const ContainerPaths& paths);
 
-// As ctl::ServiceParams, with the container's name of the model: that of the host may be new with
+// As ctl::ServiceParams, with the container's name of the model: the host's name may change with
 // each container (an image's root, a pod's volume).
 Json ContainerParams(const Container& container, const ContainerPaths& paths,
                      const ctl::FoundModel& model);

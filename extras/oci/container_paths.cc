@@ -66,7 +66,7 @@ Result<std::string> ContainerPaths::Resolve(const std::string& path) const {
     const std::string next = at + "/" + name;
     const Place* place = PlaceOf(next);
     std::error_code error;
-    // Over a mount there is no link, whatever lies below it.
+    // A mount hides any link below it.
     const fs::path target =
         place == nullptr || place->host.empty() || place->at == next
             ? fs::path()

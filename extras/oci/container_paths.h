@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the way from a path in a container to the same file on the host, before the container runs:
-// its mounts are only written down.  Symbolic links are followed as the container would: none leads
-// out of it.
+// Owns mapping a path in a container to the same file on the host, before the container runs, when
+// its mounts exist only in its configuration.  Follows symbolic links as the container would: none
+// leads outside.
 #ifndef PPC_EXTRAS_OCI_CONTAINER_PATHS_H_
 #define PPC_EXTRAS_OCI_CONTAINER_PATHS_H_
 
@@ -17,10 +17,10 @@ class ContainerPaths {
  public:
   explicit ContainerPaths(const Container& container);
 
-  // Without symbolic links; whether there is anything is not said.  `path` is absolute, or below
-  // the directory in which the command starts.  EXDEV: on a file system of the container's own.
+  // Resolves symbolic links, and does not check that the file exists.  `path` is absolute, or
+  // relative to the command's start directory.  EXDEV: on a file system of the container's own.
   Result<std::string> ToHost(const std::string& path) const;
-  // The container's name of a host's path that is in it; "" = it is not.
+  // The container's name of a host path; "" = not in the container.
   std::string ToContainer(const std::string& host) const;
 
  private:

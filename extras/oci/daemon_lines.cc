@@ -39,7 +39,7 @@ Result<DaemonLines> DaemonLines::Connect(const std::string& socket, uint64_t dea
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return PosixError("ppcd does not answer at " + socket, errno);
     if (LeftMs(deadline_ns) == 0) return Silent(socket);
-    poll(nullptr, 0, kConnectPeriodMs);  // its queue is full, there is nothing to poll for
+    poll(nullptr, 0, kConnectPeriodMs);  // its queue is full, and there is no event to poll for
   }
   return DaemonLines(control::LineChannel(std::move(fd), kMaxAnswerBytes, kMaxAnswerBytes), socket,
                      deadline_ns);

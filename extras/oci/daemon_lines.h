@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns one connection to ppcd on which several requests are on their way at a time: what was sent
-// is carried out, in order, whether or not the caller waits for the answers.  libppc waits for
-// each. Threads: one.
+// Owns a connection to ppcd with several requests under way: ppcd executes them in order, even if
+// the caller does not wait for the answers.  (libppc waits for each.)
+// Threads: one.
 #ifndef PPC_EXTRAS_OCI_DAEMON_LINES_H_
 #define PPC_EXTRAS_OCI_DAEMON_LINES_H_
 
@@ -17,7 +17,7 @@ namespace ppc::oci {
 
 class DaemonLines {
  public:
-  // `deadline_ns` (monotonic) is that of everything that follows.
+  // `deadline_ns` (monotonic) applies to all later calls.
   static Result<DaemonLines> Connect(const std::string& socket, uint64_t deadline_ns);
 
   Status Send(Json request);

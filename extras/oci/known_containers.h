@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the notes of which container runs which service: one file each, in a directory that goes
-// with the machine's start.  A container that ended without its hook is recognized by its process.
-// Threads and processes: any number of hooks at a time; one lock, held for no longer than looking.
+// Owns notes of which container runs which service: one file each, in a directory that a reboot
+// empties.  A container that ended without its hook is detected by its process.  Threads and
+// processes: any number of hooks at a time; one lock, held only while looking.
 #ifndef PPC_EXTRAS_OCI_KNOWN_CONTAINERS_H_
 #define PPC_EXTRAS_OCI_KNOWN_CONTAINERS_H_
 
@@ -25,14 +25,13 @@ struct Known {
 
 class KnownContainers {
  public:
-  // Makes the directory if it is not there, root's.  ETIMEDOUT: another hook has the lock.
+  // Creates the directory, root's, if missing.  ETIMEDOUT: another hook has the lock.
   static Result<KnownContainers> Open(const std::string& directory, const SysRoots& roots,
                                       unsigned timeout_ms);
 
-  // Notes what the container runs (start_ns is looked up), and drops the notes of those that have
-  // ended.
+  // Notes the service of a container (start_ns is looked up), and drops notes of ended containers.
   Status Note(const std::string& container, Known known);
-  // nullopt: nothing is noted (any more).
+  // nullopt: no note (any more).
   std::optional<Known> Forget(const std::string& container);
 
  private:

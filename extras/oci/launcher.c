@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-oci-hook: what an OCI runtime is configured to call.  A runtime fails the container whose
-// hook fails, and waits for one that hangs: so this starts the worker, which does what there is to
-// do, waits for it until a time is over, kills it then, and says "success" whatever came of it.
-// Only a container that says ppc.required=true is failed, and only before its start.
+// ppc-oci-hook: the program that an OCI runtime calls.  A runtime fails a container if its hook
+// fails, and waits for a hook that hangs.  So this program starts the worker, which does the work,
+// waits for a limited time, then kills it, and reports success in any case.  Only a container with
+// ppc.required=true is failed, and only before its start.
 //
-// Static and of one file: no library, no allocation, no name service that could be missing or wait.
+// Static and in one file: no library, no allocation, no name service that could be missing or
+// block.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +26,8 @@
 static const int kDefaultTimeoutMs = 1000;
 static const int kMaxTimeoutMs = 60000;
 
-static char state[1 << 20];  // of the container, as the runtime writes it
-static char text[1024];      // what the worker says
+static char state[1 << 20];  // of the container, from the runtime
+static char text[1024];      // output of the worker
 
 static long long NowMs(void) {
   struct timespec now;
@@ -39,7 +40,7 @@ static int Left(long long deadline) {
   return left > 0 ? (int)left : 0;
 }
 
-// What became of the container.
+// The effect on the container.
 enum Fate { kGoesOn, kIsFailed, kHasEnded };
 static const char* const kFates[] = {
     "the container goes on without PPC",
@@ -47,7 +48,7 @@ static const char* const kFates[] = {
     "ppcd ends its service by itself",
 };
 
-// Writes one line to the runtime's messages and to the system's log; waits for neither.
+// Writes one line to the runtime's messages and to the system log; waits for neither.
 static void Say(const char* trouble, enum Fate fate) {
   char line[sizeof(text) + 256];
   const int length = snprintf(line, sizeof(line), "<%d>ppc-oci-hook: %s; %s\n",
@@ -60,7 +61,7 @@ static void Say(const char* trouble, enum Fate fate) {
                sizeof(address));
 }
 
-// Returns the bytes read, -1 when the time was over before the end.
+// Returns the bytes read, -1 if the time ended first.
 static ssize_t ReadAll(int fd, char* to, size_t size, long long deadline) {
   size_t got = 0;
   while (got < size) {
@@ -75,8 +76,8 @@ static ssize_t ReadAll(int fd, char* to, size_t size, long long deadline) {
   return (ssize_t)got;
 }
 
-// Whether the state has this member with this text, at any depth.  `key` has its quotes; within
-// another string they would be escaped.
+// Whether the state has this member with this text, at any depth.  `key` includes its quotes;
+// inside another string they would be escaped.
 static bool HasMember(const char* key, const char* value) {
   for (const char* at = state; (at = strstr(at, key)) != NULL;) {
     const bool is_text = at > state && at[-1] == '\\';
@@ -89,8 +90,8 @@ static bool HasMember(const char* key, const char* value) {
   return false;
 }
 
-// The worker reads the state from a file in memory: nothing that waits has an end of the runtime's
-// pipes.
+// The worker reads the state from a file in memory, so that a hanging worker does not hold the
+// runtime's pipes open.
 static int StateFile(size_t bytes) {
   const int file = memfd_create("oci-state", MFD_CLOEXEC);
   if (file < 0) return -1;
@@ -123,7 +124,7 @@ static _Noreturn void RunWorker(const char* worker, int timeout_ms, int input, i
   _exit(127);
 }
 
-// NULL: the worker did what there was to do; else what is wrong.
+// NULL: success; else the problem.
 static const char* Work(const char* worker, size_t state_bytes, long long deadline) {
   sigset_t child_ends;
   sigemptyset(&child_ends);
@@ -144,7 +145,7 @@ static const char* Work(const char* worker, size_t state_bytes, long long deadli
     const struct timespec limit = {left / 1000, left % 1000 * 1000000L};
     if (sigtimedwait(&child_ends, NULL, &limit) >= 0 || errno == EINTR) continue;
     if (Left(deadline) > 0) continue;
-    // Not waited for: one that a dead file server holds does not even die.
+    // Not waited for: a process blocked by a dead file server does not even die.
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
     snprintf(text, sizeof(text), "%s took more than its time", worker);
@@ -161,7 +162,7 @@ static const char* Work(const char* worker, size_t state_bytes, long long deadli
   return text;
 }
 
-// Beside this program, as in a build; else where it is installed.
+// Beside this program, as in a build; else the installed one.
 static const char* FindWorker(void) {
   static char path[4096];
   static const char name[] = "ppc-oci-worker";
@@ -171,7 +172,7 @@ static const char* FindWorker(void) {
   return slash != NULL && access(path, X_OK) == 0 ? path : PPC_OCI_WORKER;
 }
 
-// For people; a runtime asks neither.
+// For users; a runtime uses neither option.
 static bool IsAnswered(const char* option) {
   const bool is_help = strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0;
   if (is_help)

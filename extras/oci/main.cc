@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-oci-worker: what ppc-oci-hook starts at a hook of a container.  It ends with a status other
-// than 0, and one line that says why, where PPC does not know of the container's service.
+// ppc-oci-worker: started by ppc-oci-hook at a container's hook.  If PPC does not learn of the
+// container's service, it prints one line with the reason and exits with a status other than 0.
 #include <ppc/control.h>
 #include <unistd.h>
 
@@ -29,14 +29,14 @@ constexpr size_t kMaxStateBytes = 1 << 20;
 
 struct Call {
   std::string socket;
-  std::string notes;  // directory, beside the socket
+  std::string notes;  // directory beside the socket
   SysRoots roots;
   unsigned timeout_ms = 0;  // ours; the launcher's is longer
   uint64_t deadline_ns = 0;
 };
 
-// Registers the directory where it is not, and starts the service.  Both are asked for at once:
-// where a policy takes its time to start, the container need not.
+// Registers the directory if needed, and starts the service.  Sends both requests at once, so that
+// the container need not wait for a policy to start.
 Status Ask(const Call& call, const Container& container, ctl::ServiceRequest request) {
   Result<DaemonLines> lines = DaemonLines::Connect(call.socket, call.deadline_ns);
   if (!lines) return lines.error();
@@ -60,7 +60,7 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
   }
   const Result<Json> answer = lines->Answer();
   if (!answer) return answer.error();
-  // Each of several containers of one service is a replica with an ID of its own.
+  // Further containers of one service are replicas with IDs of their own.
   const Result<std::string> id = JsonString(*answer, "service_id", "");
   if (!id) return id.error();
   Result<KnownContainers> known = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
@@ -76,10 +76,10 @@ Status Start(const Call& call, Container container) {
   return Ask(call, container, *request);
 }
 
-// ppcd has seen the process end as well: most often nothing is left to be stopped.
+// ppcd also sees the process end, so most often nothing is left to stop.
 Status Stop(const Call& call, const Container& container) {
   Result<KnownContainers> all = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
-  // No directory of notes: nothing was ever told.
+  // No directory of notes: nothing was ever noted.
   if (!all) return all.error().code == ENOENT ? Ok() : Status(all.error());
   const std::optional<Known> known = all->Forget(container.id);
   if (!known) return Ok();
@@ -92,7 +92,7 @@ Status Stop(const Call& call, const Container& container) {
       {{"op", "service_stop"}, {"mount", known->mount}, {"service_id", known->service_id}});
   if (!status) return status;
   const Result<Json> answer = lines->Answer();
-  // What the policy has learnt is written meanwhile.
+  // The policy saves what it has learnt meanwhile.
   const bool is_well = answer || answer.error().code == ENOENT || answer.error().code == ETIMEDOUT;
   return is_well ? Ok() : Status(answer.error());
 }
@@ -112,7 +112,7 @@ Status Run(const std::string& timeout) {
   Result<Container> container = ReadState(*text);
   if (!container) return container.error();
   const auto run = [&]() -> Status {
-    // Nothing of the host's has a name there: a word of a command is a path of the container.
+    // A directory without host files: a word of a command must not match a path of the host.
     if (chdir("/proc/self/attr") != 0 && chdir("/") != 0) return PosixError("/", errno);
     return container->has_stopped ? Stop(call, *container) : Start(call, *container);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-oci-manual: prints the page of ppc-oci-hook or ppc-oci-worker, for the build.
+// ppc-oci-manual: prints the manual page of ppc-oci-hook or ppc-oci-worker, for the build.
 #include <cstdio>
 #include <cstring>
 

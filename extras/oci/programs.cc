@@ -9,8 +9,7 @@ namespace ppc::oci {
 namespace {
 
 constexpr std::array kHookOptions = {
-    cli::Option{"--timeout-ms", "N",
-                "what the container waits at most, 1000 if nothing is said, 60000 at most"},
+    cli::Option{"--timeout-ms", "N", "longest wait of the container, default 1000, at most 60000"},
     cli::Option{"--worker", "FILE",
                 "the worker; else ppc-oci-worker beside this program, or where it is installed"}};
 const std::array kHookSelf = {cli::Verb{"", "", "", "", kHookOptions}};

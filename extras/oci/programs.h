@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the manual says of ppc-oci-hook and ppc-oci-worker.  The hook reads its two options
-// itself: it has no library.
+// Owns the manual pages of ppc-oci-hook and ppc-oci-worker.  The hook parses its two options
+// itself: it uses no library.
 #ifndef PPC_EXTRAS_OCI_PROGRAMS_H_
 #define PPC_EXTRAS_OCI_PROGRAMS_H_
 

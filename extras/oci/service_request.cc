@@ -21,7 +21,7 @@
 namespace ppc::oci {
 namespace {
 
-// Long enough for a policy that has its template at hand; the rest it does while the container
+// Enough for a policy that has its template at hand; the policy does the rest while the container
 // starts.
 constexpr int kPolicyWaitMs = 20;
 
@@ -59,8 +59,8 @@ Status AddNumbers(const Container& container, Json& spec) {
   return Ok();
 }
 
-// Its members and its payer.  A container in a cgroup that others share, the hook among them, is
-// known by its first process alone.
+// Sets the members and the payer.  A container in a shared cgroup, which also contains the hook, is
+// identified by its first process only.
 void AddMembers(const Container& container, const SysRoots& roots, Json& spec) {
   spec["pid"] = container.pid;
   const std::optional<std::string> group = ProcessCgroup(roots, container.pid);
@@ -107,7 +107,7 @@ Result<ctl::ServiceRequest> RequestOf(const Container& container, const SysRoots
   ctl::ServiceRequest request;
   request.directory = model->directory;
   request.policy = container.Annotation("ppc.policy");
-  // Where the policy finds the headers; not of the name.
+  // For the policy to find the headers; not a part of the name.
   std::error_code error;
   params["model_path"] = std::filesystem::is_regular_file(model->path, error)
                              ? std::filesystem::path(model->path).parent_path().string()

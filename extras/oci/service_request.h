@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what a container's annotations ask for, as requests of the control protocol.
+// Owns converting a container's annotations to requests of the control protocol.
 #ifndef PPC_EXTRAS_OCI_SERVICE_REQUEST_H_
 #define PPC_EXTRAS_OCI_SERVICE_REQUEST_H_
 
@@ -13,10 +13,10 @@
 
 namespace ppc::oci {
 
-// True where PPC is not meant: a pod's sandbox, or another container of the pod than ppc.container.
+// True if PPC does not apply: a pod's sandbox, or another container of the pod than ppc.container.
 bool IsLeftAlone(const Container& container);
 
-// What to register, and the service with "service_id"; EINVAL names the annotation.
+// The directory to register, and the service with "service_id"; EINVAL names the annotation.
 Result<ctl::ServiceRequest> RequestOf(const Container& container, const SysRoots& roots);
 
 }  // namespace ppc::oci

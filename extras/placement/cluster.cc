@@ -18,7 +18,7 @@ namespace ppc::ctl {
 namespace {
 
 constexpr const char* kNodesPrefix = "nodes/";
-constexpr char kBehindSlash = '/' + 1;  // the key behind all those that begin with "nodes/"
+constexpr char kBehindSlash = '/' + 1;  // the key behind all keys that begin with "nodes/"
 constexpr size_t kMaxFileBytes = 64 << 20;
 
 void Take(const Result<Json>& json, const std::string& what, Cluster* cluster) {
@@ -61,7 +61,7 @@ Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms) {
               {{"key", Base64(first)}, {"range_end", Base64(behind)}}, timeout_ms);
   if (!json) return json.error();
   const Json& list = json->contains("kvs") ? (*json)["kvs"] : Json::array();
-  // An etcd without nodes has no list, but it says who it is.
+  // An etcd without nodes returns no list, but has a header.
   if (!list.is_array() || !json->contains("header"))
     return Error{EPROTO, url + ": no answer of etcd"};
   Cluster cluster{.source = "etcd"};

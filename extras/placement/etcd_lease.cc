@@ -12,10 +12,10 @@
 namespace ppc {
 namespace {
 
-// Twice it may be late or lost.
+// Two renewals may be late or lost.
 constexpr uint32_t kBeatsOfLease = 3;
 
-// The gateway writes 64-bit numbers as text.
+// The gateway encodes 64-bit numbers as text.
 std::string TextOf(const Json& json, const char* key) {
   if (!json.is_object()) return "";
   const auto it = json.find(key);
@@ -69,7 +69,8 @@ Status EtcdLease::Grant() {
   return Ok();
 }
 
-// Without one, or when it has gone with all its keys, there is none afterwards.
+// Makes a lease if there is none.  If the lease has expired with all its keys, there is none
+// afterwards.
 Status EtcdLease::KeepAlive() {
   if (lease_.empty()) return Ok();
   const Result<Json> reply = Ask("/v3/lease/keepalive", {{"ID", lease_}});
@@ -90,7 +91,7 @@ Status EtcdLease::Turn(const Values& wanted) {
     const Result<Json> reply =
         Ask("/v3/kv/put", {{"key", Base64(key)}, {"value", Base64(value)}, {"lease", lease_}});
     if (!reply) {
-      lease_.clear();  // perhaps it has gone
+      lease_.clear();  // it may have expired
       return reply.error();
     }
     there_[key] = value;
@@ -138,7 +139,7 @@ void EtcdLease::Run() {
       back_off = first;
       changed_.wait_for(lock, beat, [this] { return is_new_ || is_ending_; });
     } else {
-      // A new value does not hurry it: no server is there.
+      // A new value does not shorten the pause: the server is away.
       changed_.wait_for(lock, back_off, [this] { return is_ending_; });
       back_off = std::min(back_off * 2, std::chrono::milliseconds(options_.most_back_off_ms));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns keys in etcd that are there as long as this process is: they hang on a lease, which a thread
-// of its own keeps alive.  A caller that sets values never waits.  While etcd is away, or answers
-// nonsense, the thread tries again at growing intervals; that is one line of the log, and one when
-// it is back.
+// Owns keys in etcd that exist while this process does: they are under a lease, which a thread of
+// its own keeps alive.  A caller that sets values never waits.  While etcd is away, or answers
+// nonsense, the thread retries at growing intervals; it logs one line then, and one when etcd is
+// back.
 // Threads: Set and Read by any.
 #ifndef PPC_EXTRAS_PLACEMENT_ETCD_LEASE_H_
 #define PPC_EXTRAS_PLACEMENT_ETCD_LEASE_H_
@@ -24,7 +24,7 @@ class EtcdLease {
  public:
   struct Options {
     std::string address;               // http://HOST:PORT
-    uint32_t lease_s = 10;             // of a process that has died its keys stay no longer
+    uint32_t lease_s = 10;             // after a process dies its keys exist no longer than this
     uint32_t ask_ms = 2000;            // one request
     uint32_t first_back_off_ms = 500;  // doubles
     uint32_t most_back_off_ms = 30000;
@@ -32,18 +32,18 @@ class EtcdLease {
   using Values = std::map<std::string, std::string>;
 
   struct State {
-    bool is_up = false;      // all that was set last is there
-    uint64_t failures = 0;   // requests, since the beginning
+    bool is_up = false;      // all values last set are stored
+    uint64_t failures = 0;   // failed requests since the start
     std::string last_error;  // "" while it is up
   };
 
   explicit EtcdLease(Options options);
-  // Gives the lease back, so that the keys go at once; waits for one request at most twice ask_ms.
+  // Revokes the lease, so that the keys are removed at once; waits at most twice ask_ms.
   ~EtcdLease();
   EtcdLease(const EtcdLease&) = delete;
   EtcdLease& operator=(const EtcdLease&) = delete;
 
-  // All there is to be from now on; keys that are missing are removed.
+  // The complete set of keys from now on; others are removed.
   void Set(Values values);
   State Read() const;
 
@@ -58,9 +58,9 @@ class EtcdLease {
   void Note(const Status& status);
 
   const Options options_;
-  // Used by the thread alone.
+  // Used by the thread only.
   std::string lease_;  // "": none
-  Values there_;       // what was put under it
+  Values there_;       // stored under the lease
   bool was_told_ = false;
 
   mutable std::mutex mutex_;
@@ -69,7 +69,7 @@ class EtcdLease {
   bool is_new_ = false;
   bool is_ending_ = false;
   State state_;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace ppc

@@ -32,7 +32,7 @@ std::string NameOf(const std::string& path) {
   return name;
 }
 
-// The models in a registered directory: itself, or what lies one level below.
+// The models in a registered directory: itself, or directories one level below.
 std::map<std::string, std::string> ModelsIn(const std::string& directory) {
   std::map<std::string, std::string> models;  // name by path
   const auto add = [&models](const std::string& path) {
@@ -62,7 +62,7 @@ NodeLook::NodeLook(std::string name, std::string templates, std::string artifact
 void NodeLook::LookAtTemplates() {
   std::map<std::string, Template> there;
   std::error_code error;
-  // As maio::TemplatePath has them: a directory for each beginning of an ID.
+  // As maio::TemplatePath lays them out: a directory per prefix of IDs.
   for (fs::recursive_directory_iterator entry(templates_, error);
        !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const fs::path& path = entry->path();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns looking at this machine for what other machines are to know of it.
+// Owns examining this machine for the state that it publishes to other machines.
 // Threads: one at a time.
 #ifndef PPC_EXTRAS_PLACEMENT_NODE_LOOK_H_
 #define PPC_EXTRAS_PLACEMENT_NODE_LOOK_H_
@@ -21,8 +21,8 @@ class NodeLook {
   // `artifacts`: the directory of bundles, may be missing.
   NodeLook(std::string name, std::string templates, std::string artifacts);
 
-  // Reads no file of a model, but asks for each what of it is in memory, page by page.  Directories
-  // are those registered with ppcd; of these models lie in them or one level below.
+  // Reads no model file, but queries the residency of each, page by page.  Examines the directories
+  // registered with ppcd; models are these directories or lie one level below.
   Result<NodeState> Take(DaemonLink& link);
 
  private:
@@ -31,7 +31,7 @@ class NodeLook {
     std::string largest_file;  // below the registered directory
   };
   void LookAtTemplates();
-  // Which templates name a file of this directory, by its real path.
+  // Templates that name a file of a directory, by its real path.
   using Readers = std::multimap<std::string, std::string>;
   Readers ReadersIn(const std::string& directory) const;
   ModelState LookAtModel(const std::string& name, const std::string& path,
@@ -43,7 +43,7 @@ class NodeLook {
   std::map<std::string, Template> known_;  // by service ID; each is read once
 };
 
-// What uname(2) says.
+// From uname(2).
 std::string HostName();
 
 }  // namespace ppc::ctl

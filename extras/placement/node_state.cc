@@ -11,7 +11,7 @@ namespace ppc::ctl {
 namespace {
 
 constexpr size_t kMaxEntries = 65536;
-constexpr uint64_t kSmallShare = 32;  // of the memory: too little to choose another node for
+constexpr uint64_t kSmallShare = 32;  // of the memory: too little to prefer another node for
 
 Json NumbersOf(const std::map<int, uint64_t>& numbers) {
   Json out = Json::object();
@@ -68,7 +68,7 @@ Result<StartState> StartFromJson(const Json& json) {
   return StartState{*std::move(id), *std::move(directory), *left};
 }
 
-// Every element of an array member, read by `read`.
+// Reads every element of an array member with `read`.
 template <typename T>
 Status ReadArray(const Json& json, const char* key, Result<T> (*read)(const Json&),
                  std::vector<T>* out) {
@@ -186,7 +186,7 @@ ppc_place_node PlaceNodeOf(const NodeState& node, const std::string& model) {
   out.free_bytes = node.free;
   if (const auto rate = node.disk_rates.find(found->directory); rate != node.disk_rates.end())
     out.disk_rate = rate->second;
-  // A start names its directory.  Where that holds one model, it is the start of that model.
+  // A start names its directory.  If that holds one model, it is the start of that model.
   const auto in_directory =
       std::count_if(node.models.begin(), node.models.end(),
                     [&](const ModelState& other) { return other.directory == found->directory; });

@@ -12,16 +12,16 @@ namespace {
 
 static_assert(sizeof(ppc_place_node) == PPC_PLACE_NODE_SIZE_1);
 
-// Without a recording some of the reads come ahead of read-ahead.
+// Without a recording some reads come before their prefetch.
 constexpr double kWithoutTemplate = 1.0 / 16;
-// A model that leaves for this one is started again before it would have left anyway as often as
-// not, and is read then.
+// An evicted model is started again before its natural eviction in half of the cases, and is read
+// then.
 constexpr double kPushedOut = 0.5;
 
 double Bytes(uint64_t bytes) { return static_cast<double>(bytes); }
 
-// What the disk gives to others before it has given `missing` here: all start-ups get the same
-// share of it, and none of the others takes more than it has left.
+// Bytes that the disk gives to others before it has given `missing` here: all start-ups get equal
+// shares, up to what each still needs.
 double ReadByOthers(const ppc_place_node& node, double missing) {
   const double alike = missing * node.busy_starts;
   return node.busy_bytes == 0 ? alike : std::min(alike, Bytes(node.busy_bytes));
@@ -38,7 +38,7 @@ bool IsValid(const ppc_place_node* node) {
          node->compile_s >= 0;
 }
 
-// usual_rate: of a disk that has loaded nothing yet.
+// usual_rate: for a disk that has loaded nothing yet.
 void Score(const ppc_place_node& node, double usual_rate, ppc_place_result* score) {
   *score = {};
   if ((node.flags & PPC_PLACE_GONE) != 0) return LeaveOut(PPC_PLACE_WHY_GONE, score);
@@ -74,7 +74,7 @@ void Score(const ppc_place_node& node, double usual_rate, ppc_place_result* scor
   score->reasons = reasons;
 }
 
-// The first node says how far apart they are: a later release's caller has larger ones.
+// The first node's size is the stride: callers of a later release have larger structs.
 const ppc_place_node& At(const ppc_place_node* nodes, size_t i) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(nodes);
   return *reinterpret_cast<const ppc_place_node*>(bytes + i * nodes->size);
@@ -90,7 +90,7 @@ bool AreValid(const ppc_place_node* nodes, size_t count) {
   return true;
 }
 
-// Otherwise nodes that have loaded would be preferred for that alone, or those that have not.
+// Without a common rate, nodes that have loaded would be preferred, or avoided, for that alone.
 double UsualRate(const ppc_place_node* nodes, size_t count) {
   double sum = 0;
   size_t known = 0;
@@ -139,8 +139,8 @@ long ppc_place_best(const ppc_place_node* nodes, size_t count, ppc_place_result*
 }
 
 uint32_t ppc_place_tie(const char* model, const char* node) {
-  // FNV-1a, a separator that no name has, and a finalizer: names of nodes differ in their last
-  // characters, which by themselves change the low bits most.
+  // FNV-1a, a separator that no name contains, and a finalizer: node names differ in their last
+  // characters, which alone change mostly the low bits.
   uint32_t hash = (Mix(2166136261u, model) ^ 0xffu) * 16777619u;
   hash = Mix(hash, node);
   hash ^= hash >> 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl node, ppcctl place: what this machine has, and on which one a service starts soonest.
+// ppcctl node and ppcctl place: this machine's state, and on which node a service starts soonest.
 #include <signal.h>
 
 #include <algorithm>
@@ -33,13 +33,13 @@ constexpr uint32_t kEtcdTimeoutMs = 3000;
 constexpr uint32_t kLeaseS = 10;
 constexpr int64_t kUsualIntervalS = 3;
 constexpr int64_t kLeastFreshS = 15;
-constexpr int kPauses = 9;  // as long as a look each, before the next one
+constexpr int kPauses = 9;  // pauses of a look's duration before the next look
 
 std::string EtcdGiven(const Args& args, const char* option) {
   return args.Get(option, FromEnvironment("PPC_ETCD"));
 }
 
-// Until a signal ends it, or for so long; true: it was a signal.
+// True: a signal came within the pause.
 bool EndsWithin(const sigset_t& signals, std::chrono::nanoseconds pause) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause);
   const timespec wait{.tv_sec = static_cast<time_t>(seconds.count()),
@@ -50,7 +50,7 @@ bool EndsWithin(const sigset_t& signals, std::chrono::nanoseconds pause) {
   }
 }
 
-// ppcd's metrics show it for a while.
+// ppcd shows the state in its metrics for a while.
 void TellMetrics(DaemonLink& link, const NodeState& node, std::chrono::nanoseconds pause) {
   static bool was_told = true;
   const int64_t pause_s = std::chrono::ceil<std::chrono::seconds>(pause).count();
@@ -63,7 +63,7 @@ void TellMetrics(DaemonLink& link, const NodeState& node, std::chrono::nanosecon
   was_told = is_told;
 }
 
-// place: where to keep it, too; nullptr: nowhere.
+// place: where to publish it too; nullptr: nowhere.
 int Publish(NodeLook& look, const EtcdPlace* place, const std::string& key, int64_t interval_s) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -79,7 +79,7 @@ int Publish(NodeLook& look, const EtcdPlace* place, const std::string& key, int6
     const auto began = std::chrono::steady_clock::now();
     DaemonLink link(kNodeTimeoutMs);
     Result<NodeState> node = look.Take(link);
-    // Without ppcd the node starts nothing sooner than another: it is not offered.
+    // Without ppcd a start here is no faster than elsewhere: do not offer the node.
     if (!node) {
       if (lease) lease->Set({});
       if (was_there) Complain("warning: this node is not offered: " + node.error().message);
@@ -92,7 +92,7 @@ int Publish(NodeLook& look, const EtcdPlace* place, const std::string& key, int6
       if (is_news) told = *std::move(node);
     }
     was_there = told.has_value();
-    // A look at terabytes takes its time: at most a tenth of a CPU.
+    // Looking at terabytes takes long: use at most a tenth of a CPU.
     pause = std::max<std::chrono::nanoseconds>(
         std::chrono::seconds(interval_s), kPauses * (std::chrono::steady_clock::now() - began));
   } while (!EndsWithin(signals, pause));
@@ -118,7 +118,7 @@ std::string LastKnownFile() {
   return slash == std::string::npos ? "" : templates.substr(0, slash) + "/nodes.json";
 }
 
-// The cluster as etcd has it or, where etcd does not answer, had it the last time.
+// The cluster from etcd or, if etcd does not answer, as last known.
 Result<Cluster> ClusterOrLast(const EtcdPlace& place, const std::string& last) {
   Result<Cluster> cluster = ClusterInEtcd(place, kEtcdTimeoutMs);
   if (cluster) {
@@ -137,7 +137,7 @@ Result<Cluster> ClusterOrLast(const EtcdPlace& place, const std::string& last) {
   return known;
 }
 
-// Those in --nodes, in their order; one that is not known is gone.
+// The nodes in --nodes, in that order; an unknown node counts as gone.
 std::vector<NodeState> Wanted(const Args& args, const std::vector<NodeState>& all,
                               std::set<std::string>* gone) {
   if (!args.Has("--nodes")) return all;
@@ -267,7 +267,7 @@ static int PlaceModel(const Args& args) {
 namespace {
 
 constexpr std::array kNodeVerbOptions = {
-    Option{"--name", "NODE", "what other machines call this one; default: its host name"},
+    Option{"--name", "NODE", "name of this machine for other machines; default: its host name"},
     Option{"--publish", "URL", "keep it in the etcd at http://HOST:PORT[/PREFIX] until SIGTERM"},
     Option{"--metrics", nullptr, "keep it in ppcd's metrics until SIGTERM; --publish does so, too"},
     Option{"--interval", "SECONDS", "between two looks (default 3), with either"}};
@@ -275,8 +275,8 @@ constexpr std::array kPlaceOptions = {
     Option{"--model", "NAME", "as `ppcctl node` lists it, or its path"},
     Option{"--nodes", "LIST", "these alone, e.g. a,b,c; default: all that are known"},
     Option{"--etcd", "URL", "where they publish themselves; default: $PPC_ETCD"},
-    Option{"--from", "FILE", "what `ppcctl node --json` printed on one of them (repeat)"},
-    Option{"--last", "FILE", "keeps what etcd said last, for when it is away"},
+    Option{"--from", "FILE", "output of `ppcctl node --json` on one of them (repeat)"},
+    Option{"--last", "FILE", "keeps the last state from etcd, for when it is away"},
     Option{"--explain", nullptr, "print all nodes, and why each has its score"}};
 
 const std::array kPlacementExtraVerbs = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the events between the polling thread and the executor: bounded, what does not fit is
-// counted and the next one says so.
+// Owns the bounded queue of events between the polling thread and the executor.  Events that do not
+// fit are counted, and the next event reports the loss.
 // Threads: any.
 #ifndef PPC_EXTRAS_POLL_EVENT_QUEUE_H_
 #define PPC_EXTRAS_POLL_EVENT_QUEUE_H_

@@ -77,7 +77,7 @@ void EventSink::HasRead(const Origin& who, uint64_t file, uint64_t offset, uint6
   Pieces(who, file, offset, length, /*is_mapped=*/false);
 }
 
-// How far a large read has got is unknown: only its beginning is told.
+// The progress of a large read is unknown: only its beginning is reported.
 void EventSink::Blocked(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
   const uint64_t size = files_->SizeOf(file);
   if (offset >= size) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what is made of what polling saw: which events tell it, and how large each is.
+// Owns turning the polling thread's observations into events of suitable size.
 // Threads: Set by any, the rest by the polling thread.
 #ifndef PPC_EXTRAS_POLL_EVENT_SINK_H_
 #define PPC_EXTRAS_POLL_EVENT_SINK_H_
@@ -12,7 +12,7 @@
 
 namespace ppc {
 
-// The task that did it.
+// The acting task.
 struct Origin {
   int tgid = 0;
   int tid = 0;
@@ -27,8 +27,8 @@ class EventSink {
   void Set(const AttachOptions& options);
   AttachOptions Get() const;
 
-  // Pages that the process's page table has now.  Those that we did not load are told as misses:
-  // whether another process had cached them cannot be known.
+  // Pages that are now in the process's page table.  Those that we did not load are reported as
+  // misses: whether another process had cached them is unknown.
   void Mapped(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);
   // A read that has returned.
   void HasRead(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);

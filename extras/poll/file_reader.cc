@@ -18,12 +18,13 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kReadBytes = 64 << 10;  // stays in the CPU's cache while it is copied
+constexpr uint64_t kReadBytes = 64 << 10;  // fits the CPU's cache while it is copied
 constexpr size_t kMostIovecs = kStepBytes / kReadBytes;
 
-// Starts what is absent of one piece and does not wait; bytes at its beginning that are there.
+// Starts reading the absent pages of one piece without waiting; returns the present bytes at its
+// beginning.
 uint64_t StartPiece(int fd, uint64_t offset, uint64_t length, std::span<char> scratch) {
-  // All into the same memory, which is not used.
+  // All parts use the same memory, whose content is ignored.
   std::array<iovec, kMostIovecs> parts;
   size_t count = 0;
   for (uint64_t left = length; left > 0 && count < parts.size(); ++count) {
@@ -40,7 +41,7 @@ uint64_t StartPiece(int fd, uint64_t offset, uint64_t length, std::span<char> sc
   return there;
 }
 
-// Reads what was started; returns how far, which is less where there is no memory or the file was
+// Waits for the reads that were started; returns how far, less if memory is short or the file was
 // cut.
 uint64_t Await(int fd, uint64_t from, uint64_t to, std::span<char> scratch, LoadResult* result) {
   while (from < to) {
@@ -64,7 +65,7 @@ std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t off
   if (length == 0) return CacheCount{};
   const Result<uint64_t> dirty = DirtyBytes(fd, offset, length);  // the kernel counts
   const uid_t user = geteuid();
-  // To other users mincore says that all is there.
+  // To other users mincore reports all pages as present.
   const bool is_told = user == 0 || user == stat.uid;
   if (!is_told && (!dirty || !bitmap.empty())) return std::nullopt;
   const Result<uint64_t> cached =
@@ -94,7 +95,7 @@ LoadResult FileReader::Load(int fd, const FileStat& stat, const LoadRequest& req
     result.resident = result.done = length;
     return result;
   }
-  // Our own reading says nothing of how often the pages are used, nor of what comes next.
+  // Our own reads show neither the pages' use nor what comes next.
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_NOREUSE);
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   const uint64_t piece = PieceBytes(stat);
@@ -121,7 +122,7 @@ LoadResult FileReader::Load(int fd, const FileStat& stat, const LoadRequest& req
       break;
     }
   }
-  // What was there before, as counted, lies anywhere in the range: of a part, its share.
+  // The pages counted before may lie anywhere in the range: a part gets its share.
   if (counted) there = counted->resident * result.done / length;
   result.resident = std::min(there, result.done);
   result.submitted = result.done - result.resident;

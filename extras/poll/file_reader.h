@@ -23,8 +23,8 @@ struct CacheCount {
   uint64_t dirty = 0;
 };
 
-// What of the range is in the page cache; nullopt: the kernel tells this only to the file's owner
-// or who may write it.  A bitmap, one bit a page, needs to be the owner's.
+// Residency of the range; nullopt: the kernel shows it only to the file's owner or users that may
+// write the file.  The bitmap, one bit a page, needs the owner.
 std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t offset,
                                       uint64_t length, std::span<uint8_t> bitmap);
 
@@ -32,7 +32,7 @@ class FileReader {
  public:
   explicit FileReader(SysRoots roots) : roots_(std::move(roots)) {}
 
-  // Loads [request.offset, +request.length) cut to the file, waiting for it.
+  // Loads [request.offset, +request.length), cut to the file, and waits for it.
   LoadResult Load(int fd, const FileStat& stat, const LoadRequest& request);
 
  private:

@@ -21,7 +21,7 @@ MapScan::MapScan(uint64_t start, uint64_t offset, uint64_t length)
       length_(length),
       seen_((length + kChunkBytes - 1) / kChunkBytes, 0),
       fronts_{0} {
-  // The last chunk is full without what lies beyond the mapping.
+  // Units beyond the mapping's end count as seen, so that the last chunk can be full.
   const uint64_t rest = length % kChunkBytes;
   if (rest != 0) {
     const uint64_t units = (rest + kUnitBytes - 1) / kUnitBytes;
@@ -29,7 +29,7 @@ MapScan::MapScan(uint64_t start, uint64_t offset, uint64_t length)
   }
 }
 
-// Tells what is new in a chunk; returns its units.
+// Reports new pages of a chunk; returns their units.
 uint64_t MapScan::Look(int pagemap, uint64_t chunk, const Found& found) {
   const uint64_t at = chunk * kChunkBytes;
   const uint64_t pages = std::min(kChunkPages, (length_ - at + kPageBytes - 1) / kPageBytes);
@@ -51,7 +51,7 @@ uint64_t MapScan::Look(int pagemap, uint64_t chunk, const Found& found) {
   return fresh;
 }
 
-// Goes on from a front for as long as something new comes within kAhead chunks.
+// Continues from a front while new pages come within kAhead chunks.
 bool MapScan::Follow(int pagemap, uint64_t* front, uint64_t* chunks, const Found& found) {
   bool any = false;
   uint64_t empty = 0;
@@ -74,7 +74,7 @@ bool MapScan::Follow(int pagemap, uint64_t* front, uint64_t* chunks, const Found
 
 bool MapScan::Probe(int pagemap, uint64_t* chunks, const Found& found) {
   bool any = false;
-  // In strides, begun elsewhere each time: neighbours mostly look alike.
+  // Probes in strides from a moving start: neighbours mostly look alike.
   const uint64_t stride = seen_.size() / 8 + 1;
   for (uint64_t i = 0, probed = 0; i < seen_.size() && probed<kProbes&& * chunks> 0; ++i) {
     probe_ += stride;

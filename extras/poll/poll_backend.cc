@@ -38,7 +38,7 @@ Result<std::unique_ptr<PollBackend>> PollBackend::Open(const std::string& dir,
                                                        const SysRoots& roots) {
   const Result<int> pid = WatchedPid();
   if (!pid) return pid.error();
-  // Processes' paths are without links.
+  // Paths in /proc have no links.
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(dir.c_str(), nullptr),
                                                          &std::free);
   if (real == nullptr) return PosixError("open " + dir, errno);
@@ -65,15 +65,15 @@ PollBackend::PollBackend(std::string dir, int root_pid, const SysRoots& roots)
 Capabilities PollBackend::Caps() const {
   Capabilities caps{
       .backend = "poll", .progress = true, .trace = true, .open_close = true, .sampled = true};
-  caps.least_loads = 4;  // each waits for its step before it asks for the next
+  caps.least_loads = 4;  // each load waits for its step before the next
   caps.limits = {
       "Positions are sampled about every 15 ms: short reads, reads from the cache and io_uring are "
       "not seen one by one, and a pread loader is taken to go on in sequence between two waits.",
-      "Whether a mapped page was cached before it was touched is unknown: what was not loaded for "
-      "it counts as a miss.",
-      "What of other users' files is in the page cache is unknown: counts are what was loaded or "
+      "Whether a mapped page was cached before it was touched is unknown: a page that was not "
+      "loaded for it counts as a miss.",
+      "The residency of other users' files is unknown: counts are the bytes that were loaded or "
       "seen being read.",
-      "Mapped pages are left to reclaim; only pages that nobody maps are dropped.",
+      "Mapped pages are left to reclaim; only unmapped pages are dropped.",
       "Loads are charged to the runner's own cgroup and placed by the kernel.",
       "The kernel's own read-ahead stays on.",
   };
@@ -137,7 +137,7 @@ Result<LoadResult> PollBackend::Load(const LoadRequest& request) {
   return result;
 }
 
-// What is mapped stays: it is in the cache for certain.
+// Mapped pages stay: they are certainly cached.
 void PollBackend::Keep(uint64_t file, uint64_t offset, const std::vector<bool>& mapped) {
   for (size_t page = 0; page < mapped.size(); ++page) {
     if (mapped[page]) files_.MarkPresent(file, offset + page * kPageBytes, kPageBytes);
@@ -217,7 +217,7 @@ Result<uint32_t> PollBackend::Charge(int cgroup_fd) {
 Status PollBackend::SetFileNative(uint64_t file, bool native) {
   (void)file;
   (void)native;
-  return Ok();  // all files are, always
+  return Ok();  // native read-ahead is always on
 }
 
 Result<BackendCounters> PollBackend::Counters() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the backend that needs no privilege: looks at processes through /proc for where they read,
-// loads by reading, drops unmapped pages.  Nothing of a model stays open.
-// $PPC_POLL_PID: watch only that process and its descendants.
+// Owns the backend that needs no privilege: finds readers' positions in /proc, loads by reading,
+// drops unmapped pages.  Keeps no model file open. $PPC_POLL_PID: watch only that process and its
+// descendants.
 // Threads: as backend.h.
 #ifndef PPC_EXTRAS_POLL_POLL_BACKEND_H_
 #define PPC_EXTRAS_POLL_POLL_BACKEND_H_
@@ -35,7 +35,7 @@ class PollBackend : public Backend {
   Result<FileInfo> Lookup(const std::string& path) override { return files_.Lookup(path); }
   Result<LoadResult> Load(const LoadRequest& request) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
-  // Counted where the kernel lets us, else what we loaded or saw being read.
+  // Counted if the kernel permits, else the pages that we loaded or saw being read.
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
   Result<uint32_t> Charge(int cgroup_fd) override;
@@ -62,7 +62,7 @@ class PollBackend : public Backend {
   EventSink sink_;
   FileReader reader_;
   std::atomic<bool> is_attached_{false};
-  Poller poller_;  // last: its thread uses the others
+  Poller poller_;  // last: its thread uses the other members
 };
 
 }  // namespace ppc

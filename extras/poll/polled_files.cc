@@ -134,7 +134,7 @@ uint64_t PolledFiles::SizeOf(uint64_t file) const {
 
 // --------------------------------------------------------------------- belief
 
-// Part of a unit counts as all of it.
+// Marks units that are covered partly too.
 void PolledFiles::MarkPresent(uint64_t file, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
   if (Get(file) == nullptr || length == 0) return;
@@ -145,7 +145,7 @@ void PolledFiles::MarkPresent(uint64_t file, uint64_t offset, uint64_t length) {
   for (uint64_t unit = offset / kUnitBytes; unit < end; ++unit) known.present[unit] = true;
 }
 
-// Only what is covered whole, or to the end of the file.
+// Marks only units that are covered whole, or to the end of the file.
 void PolledFiles::MarkAbsent(uint64_t file, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
   if (Get(file) == nullptr) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the numbers of the files below the root, and what of each is believed to be in the page
-// cache: what we loaded or saw being read, since the kernel does not say it of files of others.
-// Nothing stays open; a file is opened by its path and compared with what the number stands for.
+// Owns the numbers of the files below the root, and the assumed residency of each: what we loaded
+// or saw being read, since the kernel does not show it for other users' files.  Keeps no file open;
+// opens a file by its path and compares it with the number's identity.
 // Threads: any.
 #ifndef PPC_EXTRAS_POLL_POLLED_FILES_H_
 #define PPC_EXTRAS_POLL_POLLED_FILES_H_
@@ -20,7 +20,7 @@
 
 namespace ppc {
 
-// Which file it is: an inode's number is used again, its time of birth is another then.
+// Identity of a file: inode numbers are reused, but with another time of birth.
 struct FileIdentity {
   uint32_t dev_major = 0;
   uint32_t dev_minor = 0;
@@ -51,13 +51,13 @@ class PolledFiles {
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
   // ESTALE: the path leads to another file now, or nowhere.
   Result<UniqueFd> Open(uint64_t file, FileStat* stat);
-  // The number of a file that a process has open or mapped under this absolute path; 0: it is no
+  // The number of a file that a process has open or mapped under this absolute path; 0: not a
   // regular file below the root.
   uint64_t Find(const FileStat& stat, const std::string& absolute);
   bool IsBelowRoot(const std::string& absolute) const;
   uint64_t SizeOf(uint64_t file) const;
 
-  // What is believed to be in the page cache, in units of kUnitBytes.
+  // Sets the assumed residency, in units of kUnitBytes.
   void MarkPresent(uint64_t file, uint64_t offset, uint64_t length);
   void MarkAbsent(uint64_t file, uint64_t offset, uint64_t length);
   uint64_t PresentBytes(uint64_t file, uint64_t offset, uint64_t length) const;

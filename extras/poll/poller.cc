@@ -19,11 +19,11 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kFastNs = 15 * kNsPerMs;    // between looks at who is reading
-constexpr uint64_t kSlowNs = 200 * kNsPerMs;   // at who rests
+constexpr uint64_t kFastNs = 15 * kNsPerMs;    // between looks at active readers
+constexpr uint64_t kSlowNs = 200 * kNsPerMs;   // between looks at idle readers
 constexpr uint64_t kFilesNs = 75 * kNsPerMs;   // between looks at a process's descriptors
-constexpr uint64_t kFindNs = 250 * kNsPerMs;   // between searches for newcomers
-constexpr uint64_t kNobodyNs = 1 * kNsPerSec;  // the same, long after the last one went
+constexpr uint64_t kFindNs = 250 * kNsPerMs;   // between searches for new readers
+constexpr uint64_t kNobodyNs = 1 * kNsPerSec;  // likewise, long after the last reader ended
 constexpr uint64_t kPatienceNs = 60 * kNsPerSec;
 constexpr uint64_t kFindBudgetNs = 5 * kNsPerMs;
 constexpr uint64_t kChunksPerTurn = 64;  // of mappings, for all processes: about 2 ms
@@ -76,7 +76,7 @@ void Poller::Run() {
   }
 }
 
-// Its file system's server may be dead, so the thread that takes events does not look itself.
+// The file system's server may be dead, so the thread that takes events does not look itself.
 void Poller::LookAtRoot() {
   const Result<UniqueFd> root = files_->root_files().Open("", O_PATH | O_DIRECTORY);
   if (!root && (root.error().code == ENODEV || root.error().code == ENOENT)) is_gone_ = true;
@@ -118,7 +118,7 @@ bool Poller::IsMine(int pid) const {
   return root_pid_ == 0 || IsDescendant(pid);
 }
 
-// New processes first, then again some of those that had none of our files.
+// New processes first, then again some of those without files of ours.
 bool Poller::Find(uint64_t now_ns) {
   const bool is_long = watched_.empty() && active_ns_ != 0 && now_ns > active_ns_ + kPatienceNs;
   if (found_ns_ != 0 && now_ns < found_ns_ + (is_long ? kNobodyNs : kFindNs)) return false;
@@ -128,7 +128,7 @@ bool Poller::Find(uint64_t now_ns) {
   std::erase_if(checked_,
                 [&pids](int pid) { return !std::binary_search(pids.begin(), pids.end(), pid); });
   std::erase_if(pids, [this](int pid) { return watched_.contains(pid); });
-  // Old ones from where the last search had to end.
+  // Old processes from the end of the last search on.
   std::stable_sort(pids.begin(), pids.end(), [this](int a, int b) {
     const auto rank = [this](int pid) {
       return !checked_.contains(pid) ? 0 : pid >= next_check_ ? 1 : 2;

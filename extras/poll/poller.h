@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the thread that looks at processes: finds those that have files below the root, looks at
-// them often while they do something, more rarely while they rest, and hardly when there is none.
+// Owns the thread that looks at processes: finds those with files below the root, looks at active
+// ones often, at idle ones more rarely, and hardly at all if there is none.
 // Threads: its own; everything public by any.
 #ifndef PPC_EXTRAS_POLL_POLLER_H_
 #define PPC_EXTRAS_POLL_POLLER_H_
@@ -26,18 +26,17 @@ namespace ppc {
 
 class Poller {
  public:
-  // root_pid: only this process and its descendants; 0: all that may be looked at.
+  // root_pid: watch only this process and its descendants; 0: all visible processes.
   Poller(SysRoots roots, int root_pid, PolledFiles* files, EventSink* sink);
   ~Poller();
 
   void Start();
   void Stop();
-  // Pages of the range that a watched process's page table holds; see MapScan::AddMapped.
+  // Pages of the range in a watched process's page table; see MapScan::AddMapped.
   void AddMapped(uint64_t file, uint64_t offset, uint64_t length, std::vector<bool>* bits) const;
-  // The kernel did not show where the threads of some watched process wait, whether it is there
-  // still or not.
+  // Whether the kernel ever hid where the threads of a watched process wait.
   bool IsDenied() const { return was_denied_.load(std::memory_order_relaxed); }
-  // Another directory has the root's place, or none has.
+  // Whether the root's path leads to another directory, or nowhere.
   bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
   // One turn of the thread, for tests: true if something was seen.
   bool Turn();
@@ -58,10 +57,10 @@ class Poller {
   PolledFiles* const files_;
   EventSink* const sink_;
 
-  mutable std::mutex mutex_;  // what is watched
+  mutable std::mutex mutex_;  // protects the watched processes
   std::map<int, std::unique_ptr<Watched>> watched_;
-  std::set<int> checked_;  // looked at once and found without our files
-  int next_check_ = 0;     // process from which the old ones are looked at again
+  std::set<int> checked_;  // examined once and found without files of ours
+  int next_check_ = 0;     // process at which the search of old ones continues
   uint64_t found_ns_ = 0;
   uint64_t files_ns_ = 0;
   uint64_t active_ns_ = 0;
@@ -70,7 +69,7 @@ class Poller {
   std::atomic<bool> was_denied_{false};
   std::atomic<bool> is_gone_{false};
 
-  std::mutex run_mutex_;  // the thread's life
+  std::mutex run_mutex_;  // serialises start and stop of the thread
   std::condition_variable wake_;
   bool stopping_ = false;
   std::thread thread_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading what /proc tells about another process's files, mappings and waiting threads.
-// What may not be read, or is gone meanwhile, is left out.
+// Owns reading files, mappings and waiting threads of another process from /proc.  Entries that
+// cannot be read, or are gone meanwhile, are left out.
 // Threads: pure functions, any thread.
 #ifndef PPC_EXTRAS_POLL_PROC_VIEW_H_
 #define PPC_EXTRAS_POLL_PROC_VIEW_H_
@@ -29,12 +29,12 @@ struct ProcMap {
   std::string path;
 };
 
-// A thread that waits in a call that reads a descriptor.
+// A thread that waits in a read call on a descriptor.
 struct ProcRead {
   int fd = 0;
   bool has_offset = false;
   uint64_t offset = 0;
-  uint64_t length = 0;  // 0: not told (readv and its like)
+  uint64_t length = 0;  // 0: unknown (readv and its like)
 };
 
 class ProcView {
@@ -45,17 +45,17 @@ class ProcView {
   int pid() const { return pid_; }
   // Descriptors of files; sockets, pipes and devices are left out.
   std::vector<ProcFd> Files() const;
-  // Mappings of files whose path `wanted` takes.
+  // Mappings of files whose path `wanted` accepts.
   std::vector<ProcMap> Maps(const std::function<bool(const std::string&)>& wanted) const;
   std::vector<int> Threads() const;
-  // nullopt: it runs, or waits for something else.  *is_denied: the kernel does not tell us.
+  // nullopt: it runs, or waits elsewhere.  *is_denied: the kernel does not show it.
   std::optional<ProcRead> WaitingRead(int tid, bool* is_denied) const;
   // Position of a descriptor (read(2) moves it, pread(2) does not).
   std::optional<uint64_t> Position(int fd) const;
-  // Bytes that read calls of a thread, or of all of them, have returned so far.
+  // Bytes that read calls of a thread, or of all threads, have returned so far.
   std::optional<uint64_t> ReadBytes(int tid) const;
   std::optional<uint64_t> ReadBytes() const;
-  // In pages: the size of the address space, and what of files is mapped in.
+  // In pages: the address space, and the mapped pages of files.
   struct Size {
     uint64_t total = 0;
     uint64_t file_pages = 0;
@@ -63,7 +63,7 @@ class ProcView {
   };
   std::optional<Size> MappedSize() const;
   UniqueFd OpenPagemap() const;
-  // Path by which a descriptor's file itself is reached.
+  // Path that leads to a descriptor's file itself.
   std::string FdPath(int fd) const { return base_ + "/fd/" + std::to_string(fd); }
 
  private:
@@ -71,10 +71,10 @@ class ProcView {
   int pid_;
 };
 
-// Which pages from `address` on are in the page table: fills `entries`, returns how many.
+// Page-table entries from `address` on: fills `entries`, returns how many.
 size_t ReadPagemap(int pagemap, uint64_t address, std::span<uint64_t> entries);
 inline bool IsPagePresent(uint64_t entry) { return entry >> 63 != 0; }
-// A page of the file (or shared): not the process's own copy.
+// Whether it is a page of the file (or shared), not the process's own copy.
 inline bool IsFilePage(uint64_t entry) { return (entry >> 61 & 5) == 5; }
 
 // One line of /proc/PID/task/TID/syscall.

@@ -54,7 +54,7 @@ bool Watched::LookAtFds() {
 
 bool Watched::LookAtMaps() {
   const std::optional<ProcView::Size> size = view_.MappedSize();
-  // Reading the list costs by its length: only when the address space has changed.
+  // Reading the list costs time by its length: only if the address space has changed.
   if (!size || size->total == size_at_maps_.total) return false;
   size_at_maps_ = *size;
   bool changed = false;
@@ -112,14 +112,14 @@ bool Watched::LookAtUse(uint64_t chunks) {
   const std::optional<ProcView::Size> size = view_.MappedSize();
   if (!size) return any;
   if (*size != size_at_scan_) {
-    // Until all of the largest has been probed: what changed may lie anywhere.
+    // Until all of the largest mapping has been probed: the change may lie anywhere.
     uint64_t chunks_of_largest = 0;
     for (const auto& [key, map] : maps_)
       chunks_of_largest = std::max(chunks_of_largest, map.scan.Chunks());
     scans_due_ = std::min(chunks_of_largest / MapScan::kProbes + 2, kMostScans);
     size_at_scan_ = *size;
   }
-  // The count is exact only now and then: look all the same every few times.
+  // The count is exact only at times, so look every few times even without a change.
   if (scans_due_ == 0 && ++idle_scans_ < kBlindScans) return any;
   idle_scans_ = 0;
   if (scans_due_ > 0) --scans_due_;
@@ -140,12 +140,12 @@ bool Watched::LookAtUse(uint64_t chunks) {
 }
 
 // read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.  A read is
-// counted before it moves the position (readv(2) after): the count is looked at last, and what of
-// it no position has shown yet may be shown by the next look.
+// counted before it moves the position (readv(2) after), so the count is read last, and counted
+// bytes without a position may get one at the next look.
 bool Watched::LookAtPositions() {
-  // All that was read before the first look may be of what is open.
+  // Bytes read before the first look may belong to any open file.
   if (!has_looked_) counted_ = unshown_ = view_.ReadBytes().value_or(0);
-  std::vector<std::pair<Open*, uint64_t>> moved;  // where it was
+  std::vector<std::pair<Open*, uint64_t>> moved;  // and its old position
   for (auto& [fd, open] : open_) {
     const std::optional<uint64_t> position = view_.Position(fd);
     if (!position || *position == open.position) continue;
@@ -164,7 +164,7 @@ bool Watched::LookAtPositions() {
     returned -= open->position - before;
     sink_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
   }
-  // A reader that seeks and reads has moved by what is left: that is shown.
+  // A reader that seeks and reads has moved by the remaining bytes, which are thus reported.
   unshown_ = has_sought ? 0 : std::min(returned, now);
   if (count) counted_ = *count;
   has_looked_ = count.has_value();
@@ -179,7 +179,7 @@ bool Watched::LookAtThread(int tid) {
   return any;
 }
 
-// The bytes that the thread's reads have returned since the last look.
+// Bytes that the thread's reads have returned since the last look.
 bool Watched::Follow(int tid, Thread* thread) {
   const std::optional<uint64_t> count = view_.ReadBytes(tid);
   if (!count) return false;
@@ -203,7 +203,7 @@ bool Watched::Wait(int tid, Thread* thread, const ProcRead& read) {
   thread->fd = read.fd;
   thread->next = offset;
   thread->is_told = true;
-  // Where read(2) goes on is its descriptor's position's to say.
+  // For read(2) the descriptor's position tells where it continues.
   thread->is_pread = read.has_offset;
   const uint64_t length = read.length != 0 ? read.length : EventSink::kWindowBytes;
   sink_->Blocked(Who(tid, open.id), open.file, offset, length);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one watched process: its descriptors and mappings of files below the root, how far its
-// threads have read, what of the mappings it has touched.  Looks only; holds nothing of it open.
+// threads have read, and the pages of mappings that it has touched.  Only looks; keeps nothing of
+// the process open.
 //
-// A read's position is known while it waits for the disk, or by the descriptor's own position; in
-// between pread(2) leaves no trace but the thread's count of bytes, so it is taken to go on in
-// sequence until seen waiting again.
+// The position of a read is visible while it waits for the disk, or in the descriptor's own
+// position.  Otherwise pread(2) only changes the thread's count of bytes, so it is taken to read on
+// in sequence until seen waiting again.
 // Threads: the polling one; AddMapped under the poller's lock by any.
 #ifndef PPC_EXTRAS_POLL_WATCHED_H_
 #define PPC_EXTRAS_POLL_WATCHED_H_
@@ -28,17 +29,17 @@ class Watched {
   int pid() const { return view_.pid(); }
   uint64_t start_ns() const { return start_ns_; }
   bool HasFiles() const { return !open_.empty() || !maps_.empty(); }
-  // The kernel does not show where its threads wait.
+  // Whether the kernel hides where its threads wait.
   bool IsDenied() const { return is_denied_; }
 
-  // Which files it has now.  True: something changed.
+  // Updates its open and mapped files.  True: something changed.
   bool LookAtFiles();
-  // What it did with them since the last look; scans at most `chunks` chunks of mappings.  True:
-  // something.
+  // Reports its use of them since the last look; scans at most `chunks` chunks of mappings.  True:
+  // it used some.
   bool LookAtUse(uint64_t chunks);
-  // It is gone: all of its files are closed.
+  // The process has ended: closes all of its files.
   void End();
-  // Its pages of the range, see MapScan.
+  // Its mapped pages of the range, see MapScan.
   void AddMapped(uint64_t file, uint64_t offset, uint64_t length, std::vector<bool>* bits) const;
 
  private:
@@ -53,13 +54,13 @@ class Watched {
     uint32_t id = 0;
     MapScan scan;
   };
-  // Where a thread is in a file that it reads by pread(2).
+  // A thread's place in a file that it reads by pread(2).
   struct Thread {
     int fd = -1;
-    uint64_t next = 0;        // it has read up to here, as far as known
-    uint64_t read_bytes = 0;  // the kernel's count, at that place
+    uint64_t next = 0;        // end of its last known read
+    uint64_t read_bytes = 0;  // the kernel's count at that place
     bool is_pread = false;
-    bool is_told = false;  // the wait at `next` has been told
+    bool is_told = false;  // the wait at `next` was reported
   };
 
   Origin Who(int tid, uint32_t open_id) const {
@@ -72,10 +73,10 @@ class Watched {
   bool Follow(int tid, Thread* thread);
   bool Wait(int tid, Thread* thread, const ProcRead& read);
 
-  static constexpr size_t kMaxThreads = 32;  // looked at in one go
+  static constexpr size_t kMaxThreads = 32;  // per look
   static constexpr size_t kMaxMaps = 4096;
   static constexpr int kBlindScans = 16;
-  static constexpr uint64_t kMostScans = 256;  // after one change
+  static constexpr uint64_t kMostScans = 256;  // per change
 
   const ProcView view_;
   const uint64_t start_ns_;
@@ -85,8 +86,8 @@ class Watched {
   std::map<int, Open> open_;                           // by descriptor
   std::map<std::pair<uint64_t, uint64_t>, Map> maps_;  // by address and file offset
   std::map<int, Thread> threads_;
-  uint64_t counted_ = 0;  // bytes that reads have returned, of all threads
-  uint64_t unshown_ = 0;  // of these, since the last look but one, by no position
+  uint64_t counted_ = 0;  // bytes that reads of all threads have returned
+  uint64_t unshown_ = 0;  // part of it that no position showed at the last look
   bool has_looked_ = false;
   size_t next_thread_ = 0;
   size_t next_map_ = 0;

@@ -20,19 +20,19 @@
 namespace ppc::ctl {
 namespace {
 
-// Drawing takes a second; the caller of the command does not wait longer than this for its page.
+// Drawing takes a second; the command's caller waits no longer than this for the page.
 constexpr int kMostDrawingMs = 30000;
 constexpr const char* kDrawing =
     "import sys; sys.path.insert(0, sys.argv[1]); from report import start; start.main()";
 
-// The folder of the renderer's package: beside the program that runs, or where it is installed.
+// The directory of the renderer's package: beside the running program, or the installed one.
 std::string RendererDir() {
   const std::string own = LinkTarget("/proc/self/exe");
   const std::string beside = own.substr(0, own.rfind('/')) + "/../share/ppc";
   return access((beside + "/report").c_str(), F_OK) == 0 ? beside : PPC_DATA_DIR;
 }
 
-// Reads a file in memory from its beginning.
+// Reads a memory file from its beginning.
 Result<std::string> ContentOf(const UniqueFd& fd) {
   return ReadFile("/proc/self/fd/" + std::to_string(fd.Get()), INT_MAX);
 }
@@ -52,7 +52,7 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// Whether it ended with 0 in time; it is gone in either case.
+// Whether it exited with 0 in time; the process is gone in either case.
 bool EndsWell(pid_t pid) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd waiting{process.Get(), POLLIN, 0};
@@ -64,7 +64,7 @@ bool EndsWell(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// The last line of what it complained about.
+// The last line of its error output.
 std::string LastComplaint(const UniqueFd& errors) {
   const Result<std::string> text = ContentOf(errors);
   const std::string all = text ? Trim(*text) : "";
@@ -74,7 +74,7 @@ std::string LastComplaint(const UniqueFd& errors) {
 }  // namespace
 
 Result<std::string> ReportPage(const Json& report, const std::string& python) {
-  // Files, not pipes: neither process waits for the other.
+  // Files, not pipes: neither process blocks on the other.
   const UniqueFd input(memfd_create("report", MFD_CLOEXEC));
   const UniqueFd output(memfd_create("page", MFD_CLOEXEC));
   const UniqueFd errors(memfd_create("errors", MFD_CLOEXEC));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns having a report drawn as one HTML page, by the renderer of tools/demo's (tools/lib/report),
-// which is Python and lies beside ppcctl's other helpers.
+// Owns drawing a report as one HTML page, with tools/demo's renderer (tools/lib/report), which is
+// Python and installed beside ppcctl's other helpers.
 #ifndef PPC_EXTRAS_REPORT_PAGE_H_
 #define PPC_EXTRAS_REPORT_PAGE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ppc::ctl {
 
-// `python`: its interpreter, a path or a name in PATH.
+// `python`: interpreter, a path or a name in PATH.
 Result<std::string> ReportPage(const Json& report, const std::string& python = "python3");
 
 }  // namespace ppc::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report for people and for programs.
+// Writes a report as text, Markdown and JSON.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -37,7 +37,7 @@ std::string Share(const Json& report, const char* key) {
   return Fixed(total > 0 ? 100 * PartOf(report, key) / total : 0, 0) + "%";
 }
 
-// What the policy did meanwhile.
+// The policy's activity during the load.
 std::string Mode(const Json& report) {
   const std::string mode = report.value("mode", "");
   if (mode == "use") return ", loaded ahead by what an earlier start recorded";
@@ -55,7 +55,7 @@ std::string Head(const Json& report) {
 
 Json PhasesOf(const Json& report) { return report.value("phases", Json::array()); }
 
-// "": the last one has no end.
+// "": the last phase has no end.
 std::string TookSeconds(const Json& phase) {
   return phase.contains("took_ms") ? Fixed(phase.value("took_ms", 0.0) / 1000, 2) : "";
 }

@@ -12,14 +12,14 @@
 namespace ppc::ctl {
 namespace {
 
-// A look that comes so late says little of what was done since the one before.
+// A look this late shows little of the time since the last one.
 constexpr double kLate_s = 0.1;
-// A reader counts if it was busy for this share of the busiest one's time.
+// A reader counts if it was busy for this share of the busiest reader's time.
 constexpr double kLeastBusy = 0.2;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// A clock that sums up threads falls when one ends.
+// A sum of clocks over threads falls when a thread ends.
 double Grown(uint64_t first_ns, uint64_t last_ns) {
   return Seconds(last_ns - std::min(first_ns, last_ns));
 }
@@ -29,8 +29,8 @@ const ProcessSample* Find(const Sample& sample, pid_t pid) {
   return found != sample.processes.end() ? &*found : nullptr;
 }
 
-// A load may begin slowly.  Since when before `begin_ns` processes have waited for the disk nearly
-// all the time, and no longer than some of the model had been read.
+// A load may begin slowly.  Returns since when before `begin_ns` processes have waited for the disk
+// nearly all the time, but no later than some of the model had been read.
 uint64_t WaitingSince(const StartLog& log, uint64_t begin_ns) {
   uint64_t unread_ns = log.begin_ns;
   for (const Progress& progress : log.progress) {
@@ -49,15 +49,15 @@ uint64_t WaitingSince(const StartLog& log, uint64_t begin_ns) {
   return since_ns;
 }
 
-// When the model began to be read; the begin where that is unknown.
+// When reading the model began; the begin of the start if unknown.
 uint64_t LoadBegin(const StartLog& log) {
   uint64_t most = 0;
-  uint64_t followed_ns = 0;  // the last question that found nothing read of a template
+  uint64_t followed_ns = 0;  // the last query that found nothing read of a template
   for (const Progress& progress : log.progress) {
     most = std::max(most, progress.bytes);
     if (progress.total > 0 && progress.bytes == 0) followed_ns = progress.asked_ns;
   }
-  // Read between two questions, the last of which found it ready.
+  // Read between two queries; at the last one the service was ready.
   if (most == 0) return followed_ns == 0 ? log.begin_ns : std::min(followed_ns, log.end_ns);
   uint64_t before = log.begin_ns;
   for (const Progress& progress : log.progress) {
@@ -66,7 +66,7 @@ uint64_t LoadBegin(const StartLog& log) {
       before = progress.asked_ns;
       continue;
     }
-    // At the pace of the rest, but after the question before.
+    // Extrapolates the pace of the rest, but not before the earlier query.
     const double rest = static_cast<double>(std::max<uint64_t>(most - progress.bytes, 1));
     const double rest_ns = Seconds(log.end_ns - std::min(progress.time_ns, log.end_ns)) * 1e9;
     const double since_ns = static_cast<double>(progress.bytes) / rest * rest_ns;
@@ -76,7 +76,7 @@ uint64_t LoadBegin(const StartLog& log) {
   return log.begin_ns;
 }
 
-// A process during the load.
+// One reading process during the load.
 struct OneReader {
   double disk_s = 0;
   double runs_s = 0;
@@ -93,8 +93,8 @@ struct OneReader {
   double no_cpu_s() const { return Grown(first_wait_ns, last_wait_ns); }
 };
 
-// Calls see(sample, next, seconds) for each sample, the one behind it (nullptr: none) and how long
-// of the load it stands for.
+// Calls see(sample, next, seconds) for each sample, with the next sample (nullptr: none) and the
+// time of the load that it stands for.
 template <typename See>
 void ForEachSample(const StartLog& log, uint64_t begin_ns, See see) {
   for (size_t i = 0; i < log.samples.size(); ++i) {
@@ -105,8 +105,8 @@ void ForEachSample(const StartLog& log, uint64_t begin_ns, See see) {
   }
 }
 
-// What a process did between two looks: what it was found doing, but where the second came late
-// (there was no CPU to look with) its clocks tell how long it ran.
+// A process's activity between two looks: the state that was found.  If the second look was late
+// (no CPU to look with), its clocks tell how long it ran.
 void AddStretch(const ProcessSample& found, const ProcessSample* next, double lasts_s,
                 OneReader* reader) {
   const auto add = [reader](Doing doing, double seconds) {
@@ -151,7 +151,7 @@ std::map<pid_t, OneReader> ReadersOf(const StartLog& log, uint64_t begin_ns) {
   return readers;
 }
 
-// For how long at least one of the readers was there.
+// Seconds in which at least one of the readers existed.
 double CoveredSeconds(const StartLog& log, uint64_t begin_ns,
                       const std::map<pid_t, OneReader>& readers) {
   double covered_s = 0;
@@ -164,8 +164,8 @@ double CoveredSeconds(const StartLog& log, uint64_t begin_ns,
   return covered_s;
 }
 
-// What it ran by the kernel's own clocks, and at most as long as it was found running: the clocks
-// of several threads run side by side.
+// Its run time by the kernel's clocks, at most the time it was found running: the clocks of several
+// threads run in parallel.
 void AddReader(const OneReader& reader, StartParts* parts) {
   const double clocks_s = reader.user_s() + reader.kernel_s() + reader.no_cpu_s();
   const double share = clocks_s > reader.runs_s ? reader.runs_s / clocks_s : 1;
@@ -188,7 +188,7 @@ StartParts PartsOf(const StartLog& log) {
     parts.missed = std::max(parts.missed, progress.missed - log.progress.front().missed);
     if (progress.disk_rate > 0) parts.disk_rate = progress.disk_rate;
   }
-  // An answer may be later than the end.
+  // An answer may arrive after the end.
   const uint64_t begin_ns = std::min(LoadBegin(log), std::max(log.begin_ns, log.end_ns));
   parts.init_s = Seconds(begin_ns - std::min(log.begin_ns, begin_ns));
   const std::map<pid_t, OneReader> readers = ReadersOf(log, begin_ns);
@@ -198,7 +198,7 @@ StartParts PartsOf(const StartLog& log) {
     AddReader(reader, &parts);
     seen_s += reader.seen_s();
   }
-  // Those that are there at once are a mean, those that follow one another a sum.
+  // Concurrent readers are averaged, consecutive ones added.
   const double weight = seen_s > 0 ? CoveredSeconds(log, begin_ns, readers) / seen_s : 0;
   double explained_s = parts.init_s;
   for (double* part :

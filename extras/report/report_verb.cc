@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl report: what a start-up's time went to.
+// ppcctl report: divides a start-up's time into parts.
 #include "extras/report/report_verb.h"
 
 #include <cerrno>
@@ -37,7 +37,7 @@ int Show(const Args& args, const Json& report) {
   return kExitOk;
 }
 
-// Reads a file that --report or --out has written.
+// Reads a file written by --report or --out.
 Result<Json> Saved(const std::string& file) {
   const Result<std::string> text = ReadFile(file, kMostBytes);
   if (!text) return text.error();
@@ -50,12 +50,12 @@ Result<Json> Saved(const std::string& file) {
   return Error{EINVAL, file + " is not a report; ppcctl run --report FILE.json writes one"};
 }
 
-// What a unit's drop-in tells is the unit; its command may not have begun yet.
+// A unit's drop-in names the unit; its command may not have begun yet.
 Result<int> ProcessOfUnit(const std::string& id, const std::string& cgroup) {
   const SysRoots roots = RootsFromEnvironment();
   const uint64_t end_ns = MonotonicNs() + kUnitStartNs;
   do {
-    // ExecStartPre= is ppcctl itself.
+    // ExecStartPre= runs ppcctl itself.
     if (const std::optional<pid_t> first = FirstOfCgroup(roots, cgroup, "ppcctl")) return *first;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (MonotonicNs() < end_ns);
@@ -63,7 +63,7 @@ Result<int> ProcessOfUnit(const std::string& id, const std::string& cgroup) {
       ESRCH, "no process of " + cgroup + " runs, whose service " + id + " is; name one with --pid"};
 }
 
-// The root process that ppcd was told of, or the first of the unit's.
+// The root process in ppcd's service, or the first of the unit's.
 Result<int> ProcessOf(const std::string& mount, const std::string& id) {
   const Outcome outcome = AskOnce({{"op", "status"}, {"mount", mount}});
   if (outcome.exit_status != kExitOk) return Error{ECOMM, ""};
@@ -74,7 +74,7 @@ Result<int> ProcessOf(const std::string& mount, const std::string& id) {
       if (service.value("service_id", "") != id) continue;
       is_there = true;
       if (service.value("pid", 0) > 0) return service.value("pid", 0);
-      // Another group, a session's for instance, has others in it.
+      // Another kind of group, such as a session's, contains other processes.
       const std::string cgroup = service.value("cgroup", "");
       if (cgroup.ends_with(".service")) return ProcessOfUnit(id, cgroup);
     }
@@ -105,7 +105,7 @@ int Report(const Args& args) {
     pid = ProcessOf(*mount, *id);
     if (!pid) return pid.error().message.empty() ? kExitUnreachable : Failed(pid.error());
   }
-  // From now on: its past was not watched.
+  // Only from now on: its past was not watched.
   StartReport report("", *mount, *id, "");
   report.Begin(*pid, MonotonicNs());
   report.Wait();

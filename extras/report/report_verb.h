@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ppcctl report`.
+// Owns the verb `ppcctl report`.
 #ifndef PPC_EXTRAS_REPORT_REPORT_VERB_H_
 #define PPC_EXTRAS_REPORT_REPORT_VERB_H_
 

@@ -75,7 +75,7 @@ constexpr std::array kReportRunOptions = {
 Extra ReportExtra() {
   return {.verbs = kReportVerbs,
           .run_options = kReportRunOptions,
-          .needs_service = IsWanted,  // a report tells of all of a start
+          .needs_service = IsWanted,  // a report covers the whole start
           .begin = Begin};
 }
 

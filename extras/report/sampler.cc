@@ -24,22 +24,22 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPeriod{20};
 constexpr milliseconds kQuestions{100};
-// A service of many threads takes long to look at: a tenth of a CPU at most.
+// Looking at many threads takes long: use at most a tenth of a CPU.
 constexpr int kIdlePerLook = 9;
 constexpr int kLooksFirst = -20;  // its nice value
-// A real-time priority, where one may be had: above the lowest, which a service may run with.
+// Real-time priority, if permitted: above the lowest, which a service may use.
 constexpr int kLooksPriority = 2;
-// A start of half an hour; what comes later is not kept.
+// Covers a start of half an hour; later samples are dropped.
 constexpr size_t kMostSamples = 90'000;
 
-// CPU time of this thread; its waits for an answer cost no CPU time.
+// CPU time of this thread; waits for an answer cost none.
 uint64_t UsedNs() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<uint64_t>(used.tv_sec) * kNsPerSec + static_cast<uint64_t>(used.tv_nsec);
 }
 
-// The fields of /proc/PID/stat behind the name, which may have blanks and brackets.
+// The fields of /proc/PID/stat behind the name, which may contain blanks and brackets.
 std::string Behind(const std::string& stat) {
   const size_t at = stat.rfind(')');
   return at == std::string::npos ? "" : stat.substr(at + 1);
@@ -97,10 +97,10 @@ Sampler::Sampler(SysRoots roots, pid_t pid, uint64_t begin_ns, Ask ask)
 
 Sampler::~Sampler() { (void)Finish(); }
 
-// Looks, and nothing that could wait for a ppcd that has no CPU.
+// Only looks: waiting for a ppcd without a CPU would delay the samples.
 void Sampler::Look() {
   pthread_setname_np(pthread_self(), "ppc-looks");
-  // A look is short, and all of them are a tenth of a CPU.
+  // A look is short, and all looks together take a tenth of a CPU.
   const sched_param first{.sched_priority = kLooksPriority};
   (void)sched_setscheduler(0, SCHED_RR, &first);
   std::unique_lock lock(mutex_);
@@ -136,8 +136,8 @@ void Sampler::AskOnce() {
 }
 
 void Sampler::Run() {
-  // Among many that want a CPU a look would come late, when those who are looked at want one too:
-  // they would be found running more often than they do.  Root's alone; of these two threads.
+  // Raises the priority of both threads (root only).  If the CPUs are busy a look is late just when
+  // the watched processes also wait for a CPU, so they would be found running too often.
   (void)setpriority(PRIO_PROCESS, 0, kLooksFirst);
   std::thread looks([this] { Look(); });
   std::unique_lock lock(mutex_);
@@ -151,7 +151,7 @@ void Sampler::Run() {
   lock.unlock();
   looks.join();
   if (is_ready) return;
-  // The last thing that it did may have been to say that it is ready.
+  // Its last action may have been to report ready.
   log_.end_ns = MonotonicNs();
   AskOnce();
 }

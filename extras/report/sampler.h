@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns watching a service while it starts: what its processes are doing, some tens of times a
-// second, and how far it has come with its model.
+// Owns watching a service while it starts: its processes' states, some tens of times a second, and
+// its progress with the model.
 // Threads: a thread of its own looks; the rest is the caller's.
 #ifndef PPC_EXTRAS_REPORT_SAMPLER_H_
 #define PPC_EXTRAS_REPORT_SAMPLER_H_
@@ -20,10 +20,10 @@
 
 namespace ppc::ctl {
 
-// What a process is found doing: the worst of its threads, in this order.
+// A process's state: the first of these that one of its threads is in.
 enum class Doing {
-  kDisk,    // one waits where it cannot be interrupted: for a page, or for the disk
-  kRuns,    // one runs or would like to
+  kDisk,    // a thread waits uninterruptibly: for a page, or for the disk
+  kRuns,    // a thread runs or is runnable
   kSleeps,  // all sleep: they wait for a device, a timer, or each other
 };
 
@@ -33,7 +33,7 @@ struct ProcessSample {
   // Since the process began, of all its threads.
   uint64_t user_ns = 0;
   uint64_t kernel_ns = 0;
-  uint64_t no_cpu_ns = 0;  // would have run
+  uint64_t no_cpu_ns = 0;  // runnable, without a CPU
 };
 
 struct Sample {
@@ -41,15 +41,15 @@ struct Sample {
   std::vector<ProcessSample> processes;
 };
 
-// How far: bytes of the model that were read, as the policy counts them.
+// Progress: bytes of the model that were read, as the policy counts them.
 struct Progress {
-  uint64_t asked_ns = 0;   // the numbers are of some time between this one
+  uint64_t asked_ns = 0;   // the numbers are from between this time
   uint64_t time_ns = 0;    // and this one
-  bool is_counted = true;  // false: the policy still prepares and counts later what is read now
+  bool is_counted = true;  // false: the policy still prepares, and counts these reads later
   uint64_t bytes = 0;
-  uint64_t total = 0;    // of the template that is followed; 0: none
-  uint64_t missed = 0;   // bytes that readers did not find
-  double disk_rate = 0;  // bytes a second, 0 = not known yet
+  uint64_t total = 0;    // of the followed template; 0: none
+  uint64_t missed = 0;   // bytes that readers missed
+  double disk_rate = 0;  // bytes a second, 0 = unknown
   bool is_ready = false;
 };
 
@@ -61,7 +61,7 @@ struct StartLog {
   std::vector<Progress> progress;
 };
 
-// One look at a process and all its descendants.
+// Takes one sample of a process and all its descendants.
 Sample LookAtProcesses(const SysRoots& roots, pid_t pid, uint64_t now_ns);
 
 class Sampler {
@@ -69,22 +69,22 @@ class Sampler {
   // Asks for the service's progress; false: not known now.
   using Ask = std::function<bool(Progress*)>;
 
-  // Looks at `pid` and its descendants until ready, or Finish().
+  // Samples `pid` and its descendants until ready, or Finish().
   Sampler(SysRoots roots, pid_t pid, uint64_t begin_ns, Ask ask);
   ~Sampler();
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Waits for it to be ready, or for the process to be gone.
+  // Waits until it is ready, or the process is gone.
   void Wait();
-  // What was seen so far; ends the looking.
+  // Ends sampling and returns the log.
   StartLog Finish();
 
  private:
   void Run();
   void Look();
   void AskOnce();
-  void End();  // locked
+  void End();  // mutex_ held
 
   const SysRoots roots_;
   const pid_t pid_;

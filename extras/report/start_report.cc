@@ -17,12 +17,12 @@
 namespace ppc::ctl {
 namespace {
 
-// A ppcd that does not answer by then is asked again at the next look.
+// A ppcd that does not answer in time is asked again at the next look.
 constexpr unsigned kAskTimeoutMs = 1000;
 
 }  // namespace
 
-// Keeps its connection; used by the sampler's thread alone.
+// Keeps its connection; used by the sampler's thread only.
 class StartReport::Asker {
  public:
   Asker(std::string socket, std::string mount, std::string id)
@@ -47,13 +47,13 @@ class StartReport::Asker {
     const std::string& mode = service->second.mode;
     progress->is_counted = mode != "starting";
     if (mode == "record" || mode == "use") mode_ = mode;
-    // What it has withheld during the load, though it is open again at the end.
+    // Records what it withheld during the load, even if it is open again at the end.
     if (!service->second.guard.empty()) guard_ = service->second.guard;
     if (!service->second.phases.empty()) phases_ = service->second.phases;
     return true;
   }
 
-  // Behind the last Ask().
+  // After the last Ask().
   const std::vector<std::pair<std::string, uint64_t>>& phases() const { return phases_; }
   const std::string& mode() const { return mode_; }
   const std::string& guard() const { return guard_; }
@@ -96,7 +96,7 @@ Json StartReport::End(bool has_succeeded) {
   report["command"] = command_;
   report["mode"] = asker_->mode();
   if (!asker_->guard().empty()) report["guard"] = asker_->guard();
-  // By the policy's clock, which begins when the service was told of.
+  // By the policy's clock, which begins at the service's start message.
   report["phases"] = PhasesJson(asker_->phases());
   return report;
 }
@@ -111,7 +111,7 @@ Result<std::string> ReportFor(const std::string& file, const Json& report) {
 Status WriteReport(const std::string& file, const Json& report) {
   const Result<std::string> text = ReportFor(file, report);
   if (!text) {
-    // What was seen is not seen again.
+    // The samples cannot be taken again, so keep them.
     const std::string kept = file + ".json";
     if (Status written = WriteReport(kept, report); !written) return written;
     return Error{text.error().code, file + ": " + text.error().message + "; the report is in " +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns making a report of one start-up: asking ppcd for the service's progress while the sampler
-// looks, and writing what came of it.
-// Threads: Begin() and End() of one thread.
+// Owns making a report of one start-up: asks ppcd for the service's progress while the sampler
+// looks, and writes the result.
+// Threads: Begin() and End() on one thread.
 #ifndef PPC_EXTRAS_REPORT_START_REPORT_H_
 #define PPC_EXTRAS_REPORT_START_REPORT_H_
 
@@ -19,7 +19,7 @@ namespace ppc::ctl {
 
 class StartReport {
  public:
-  // socket "" = the usual one.  mount and id: the service's.
+  // socket "" = the default.  mount and id: the service's.
   StartReport(std::string socket, std::string mount, std::string id, std::string command);
   ~StartReport();
   StartReport(const StartReport&) = delete;
@@ -28,8 +28,8 @@ class StartReport {
   void Begin(pid_t pid, uint64_t begin_ns);
   // Until it is ready, or the process is gone.
   void Wait();
-  // As ReportJson() has it, with whose it is.  has_succeeded: the process has ended well, which is
-  // as good as ready where no message said so.
+  // ReportJson() with the service and command.  has_succeeded: the process exited well, which
+  // counts as ready if no message reported it.
   Json End(bool has_succeeded = false);
 
  private:
@@ -42,9 +42,9 @@ class StartReport {
   std::unique_ptr<Sampler> sampler_;
 };
 
-// By the ending of its name: .html, .md, .json, else lines.
+// By the file name's suffix: .html, .md, .json, else lines.
 Result<std::string> ReportFor(const std::string& file, const Json& report);
-// What cannot be drawn as a page is kept as FILE.json, which the error says.
+// If the page cannot be drawn, keeps the report as FILE.json; the error says so.
 Status WriteReport(const std::string& file, const Json& report);
 
 }  // namespace ppc::ctl

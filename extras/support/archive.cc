@@ -25,7 +25,7 @@ struct Header {
   char type;
   std::array<char, 100> link;
   std::array<char, 8> magic;
-  std::array<char, 247> rest;  // users' names, devices, a prefix: none
+  std::array<char, 247> rest;  // users' names, devices, a prefix: unused
 };
 static_assert(sizeof(Header) == kBlock);
 
@@ -46,7 +46,7 @@ std::string HeaderOf(const BundleFile& file, uint64_t time_s) {
   PutOctal(&header.mtime, time_s);
   header.type = '0';
   std::memcpy(header.magic.data(), "ustar\00000", 8);
-  // The sum is of a header that has blanks in its place.
+  // The checksum is computed with blanks in its place.
   header.checksum.fill(' ');
   std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
   uint64_t sum = 0;

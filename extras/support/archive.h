@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the form of a bundle: files of text in a tar archive (ustar), compressed with zstd.
+// Owns the format of a bundle: text files in a tar archive (ustar), compressed with zstd.
 // Threads: pure functions, any thread.
 #ifndef PPC_EXTRAS_SUPPORT_ARCHIVE_H_
 #define PPC_EXTRAS_SUPPORT_ARCHIVE_H_

@@ -34,7 +34,7 @@ class Bundle {
   void Add(const std::string& name, const std::string& what, const Json& value) {
     AddText(name, what, WithoutSecrets(value, &secrets_).dump(1) + "\n", false);
   }
-  // `is_log`: its end is what counts.
+  // `is_log`: keep the end, not the beginning.
   void AddText(const std::string& name, const std::string& what, std::string text, bool is_log) {
     if (text.size() > kMostOfAFile) {
       left_out_.push_back(name + ": " + HumanBytes(text.size() - kMostOfAFile) + " of its " +
@@ -64,7 +64,7 @@ class Bundle {
   size_t secrets_ = 0;
 };
 
-// "" where there is none.
+// "" if it cannot be read.
 std::string TextOf(const std::string& path) {
   const Result<std::string> text = ReadFile(path);
   return text ? *text : "";
@@ -102,7 +102,7 @@ Json Versions(const Gathered& gathered) {
       {"memory", TextOf(patient.roots.Proc("/meminfo"))}};
 }
 
-// What each directory lies on, and what is mounted below it; no options, which may name users.
+// File system of each directory, and mounts below it; without options, which may name users.
 Json Mounts(const Patient& patient) {
   const std::vector<MountEntry> table = ReadMountTable(patient.roots);
   Json list = Json::array();
@@ -124,7 +124,7 @@ Json Mounts(const Patient& patient) {
   return list;
 }
 
-// Names and sizes; what is learnt of models stays here.
+// Names and sizes only; contents stay on this machine.
 Json Templates(const std::string& store, Bundle* bundle) {
   Json list = Json::array();
   std::error_code error;
@@ -166,7 +166,7 @@ Json CgroupFiles(const std::string& directory) {
   return files;
 }
 
-// The limits of each service's group, and of those above it, which limit it too.
+// The limits of each service's group and of the groups above it, which apply too.
 Json Cgroups(const Gathered& gathered) {
   std::set<std::string> groups;
   for (const Json& mount : JsonMember(gathered.status, "mounts")) {
@@ -182,7 +182,7 @@ Json Cgroups(const Gathered& gathered) {
       out[group] = {{"error", opened.error().message}};
       continue;
     }
-    // Its directory ends with its name: as many levels up as that has.
+    // The path ends with the group's name: go up as many levels.
     fs::path directory = opened->path();
     const auto names =
         static_cast<int>(std::count(opened->relative().begin(), opened->relative().end(), '/'));

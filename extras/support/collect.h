@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what goes into a bundle for the person who is asked for help: what ppcd, the kernel and the
-// file system tell, without secrets and of bounded size.  Changes nothing and reads nothing of
-// models. Threads: one.
+// Owns the content of a bundle for support: answers of ppcd, the kernel and the file system,
+// without secrets and of bounded size.  Changes nothing and reads no model.
+// Threads: one.
 #ifndef PPC_EXTRAS_SUPPORT_COLLECT_H_
 #define PPC_EXTRAS_SUPPORT_COLLECT_H_
 
@@ -14,21 +14,21 @@
 
 namespace ppc::ctl {
 
-// The limit of each file; a longer one loses its beginning (the log) or its end.
+// Limit of each file; a longer log loses its beginning, another file its end.
 inline constexpr size_t kMostOfAFile = 1 << 20;
 
-// What was asked and answered; tests bring their own.
+// Gathered answers; tests provide their own.
 struct Gathered {
   Patient patient;
-  Json status;             // ppcd's answer; null where there is none
+  Json status;             // ppcd's answer; null if none
   std::string metrics;     // "" likewise
   std::string log_source;  // "journal", "ppcd", ""
   std::vector<LoggedLine> log;
-  std::vector<std::string> errors;  // what could not be asked, a line each
+  std::vector<std::string> errors;  // failed queries, a line each
 };
 Gathered Gather(unsigned timeout_ms);
 
-// README.txt among them says what the others are, what was left out and why.
+// README.txt among them lists the files, what was left out and why.
 std::vector<BundleFile> BundleOf(const Gathered& gathered);
 
 }  // namespace ppc::ctl

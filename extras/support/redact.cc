@@ -11,7 +11,7 @@
 namespace ppc::ctl {
 namespace {
 
-// The library's matcher takes stack by the length of what it matches.
+// The library's matcher takes stack in proportion to the match.
 constexpr size_t kMostOfALine = 4096;
 
 // Not "tokenizer", nor "keys".
@@ -23,7 +23,7 @@ bool IsSecretName(const std::string& name) {
   return std::regex_search(name, kName);
 }
 
-// What is kept, in front of what goes.
+// Text to keep, followed by text to remove.
 struct Pattern {
   std::regex what;
   const char* with;
@@ -45,7 +45,7 @@ const std::array<Pattern, 4>& Patterns() {
   return kPatterns;
 }
 
-// Most lines have none; the library's matcher is slow.
+// Most lines have none, and the library's matcher is slow.
 bool MayHaveSecret(const std::string& line) {
   constexpr std::array kHints = {"token", "secret", "passw", "key",   "credential", "bearer", "://",
                                  "hf_",   "sk-",    "gh",    "glpat", "xox",        "akia"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl support-bundle: one file for the person who is asked for help.
+// ppcctl support-bundle: writes one file for support.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ std::string UsualName(std::time_t now) {
   return name.data();
 }
 
-// Writes over no other file, nor through a link; a bundle that cannot be written leaves nothing.
+// Overwrites no file and follows no link; a failed write leaves nothing behind.
 Status WriteNew(const std::string& file, const std::string& data) {
   const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.IsValid()) return PosixError(file, errno);
@@ -71,10 +71,10 @@ constexpr std::array kBundleOptions = {
 const std::array kSupportExtraVerbs = {
     cli::Verb{
         "support-bundle", "State", "",
-        "Write what helps to find a fault into one file, to be sent to whoever is asked.\n"
+        "Write the facts that help to find a fault into one file, for support.\n"
         "A tar archive, zstd, mode 0600: versions, status, metrics, doctor, the log's tail, file\n"
         "systems, control groups' limits, the names of templates.  No model, no environment;\n"
-        "tokens, keys and passwords are taken out of the rest, and it says what else is missing.",
+        "tokens, keys and passwords are removed; README.txt lists the missing parts.",
         kBundleOptions, SupportBundle},
 };
 

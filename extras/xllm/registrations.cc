@@ -15,7 +15,7 @@
 namespace ppc::ctl::xllm {
 namespace {
 
-// What else begins with XLLM: are caches, loads and the service's own processes.
+// Other keys with the prefix XLLM: are caches, loads and the service's own processes.
 constexpr std::array kRoles = {"XLLM:DEFAULT:", "XLLM:PREFILL:", "XLLM:DECODE:", "XLLM:MIX:"};
 constexpr uint64_t kMostSeconds = 86400;
 
@@ -85,7 +85,7 @@ Result<Changes> Registrations::Look(uint64_t now_ns) {
       std::string& told = complained_[one.key];
       if (std::exchange(told, one.revision) != one.revision || one.revision.empty())
         changes.refused.push_back(one.key + ": is no registration of xLLM; left as it was");
-      continue;  // the instance known by this key is there all the same
+      continue;  // the known instance of this key still lives
     }
     const Instance instance{name, EtcdText(*value, "incarnation_id"),
                             EtcdText(*value, "rpc_address"), one.lease};

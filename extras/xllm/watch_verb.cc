@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl watch-xllm: tells ppcd what instances of xLLM say of themselves in etcd, so that neither
-// the engine nor its service has to know of it.
+// ppcctl watch-xllm: passes xLLM instances' states in etcd to ppcd, so that neither the engine nor
+// its service needs to know of ppcd.
 #include <signal.h>
 
 #include <array>
@@ -73,13 +73,13 @@ class Sidecar {
     return false;
   }
 
-  // xLLM registers once it has loaded its model.  False: ppcd is away.
+  // xLLM registers after loading its model.  False: ppcd is away.
   bool Appeared(const Instance& one) {
     ours_.erase(one.name);
     const auto named = told_.find(one.name);
     std::optional<uint16_t> port = xllm::LocalPort(one.name);
     if (!port) port = xllm::LocalPort(one.rpc_address);
-    if (!port && named == told_.end()) return true;  // of another machine
+    if (!port && named == told_.end()) return true;  // on another machine
     Ours ours;
     if (port) ours.pid = xllm::ListenerOf(roots_, *port);
     if (ours.pid != 0) ours.start_ns = ProcessStartNs(roots_, ours.pid).value_or(0);
@@ -112,7 +112,7 @@ class Sidecar {
     return true;
   }
 
-  // The process that registers is the first of the instance's workers.
+  // The registering process is the first of the instance's workers.
   static void Bind(const std::string& name, const Service& service, int pid) {
     (void)Tell(name,
                {{"op", "policy"},
@@ -128,7 +128,7 @@ class Sidecar {
     if (ours.pid != 0 && IsSameProcess(roots_, ours.pid, ours.start_ns)) {
       Complain("warning: " + one.name + " has lost its lease, but process " +
                std::to_string(ours.pid) + " lives; nothing is told");
-      ours_.insert(std::move(node));  // it registers again
+      ours_.insert(std::move(node));  // it will register again
       return;
     }
     for (const Service& service : ours.services) {
@@ -198,7 +198,7 @@ namespace {
 
 constexpr std::array kWatchXllmOptions = {
     Option{"--etcd", "URL", "where they register, http://HOST:PORT; default: $PPC_ETCD"},
-    Option{"--namespace", "NAME", "what xLLM was given as --etcd_namespace"},
+    Option{"--namespace", "NAME", "value of xLLM's --etcd_namespace"},
     Option{"--instance", "IP:PORT=ID", "the service of that instance (repeat)"},
     Option{"--interval", "SECONDS", "between two looks (default 1)"}};
 

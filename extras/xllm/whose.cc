@@ -42,7 +42,7 @@ bool IsLocal(const std::string& host) {
   return is_ours;
 }
 
-// "socket:[INODE]" of those that listen there.
+// "socket:[INODE]" of the sockets that listen on a port.
 std::set<std::string> SocketsAt(const SysRoots& roots, uint16_t port) {
   std::set<std::string> sockets;
   for (const char* table : {"/net/tcp", "/net/tcp6"}) {

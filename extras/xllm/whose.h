@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns finding the service of an instance that registered by its address: the process of this
-// machine that listens there, and the services that ppcd says it belongs to.
+// Owns finding the service of an instance that registered its address: the local process that
+// listens there, and the services that ppcd assigns to that process.
 // Threads: one at a time.
 #ifndef PPC_EXTRAS_XLLM_WHOSE_H_
 #define PPC_EXTRAS_XLLM_WHOSE_H_
@@ -15,9 +15,9 @@
 
 namespace ppc::ctl::xllm {
 
-// "IP:PORT"; nullopt: it is not, or not of this machine.
+// "IP:PORT"; nullopt: malformed, or of another machine.
 std::optional<uint16_t> LocalPort(const std::string& address);
-// The process that listens on a TCP port of this network namespace; 0: none that we may see.
+// The process that listens on a TCP port of this network namespace; 0: none visible.
 int ListenerOf(const SysRoots& roots, uint16_t port);
 
 struct Service {
@@ -27,8 +27,8 @@ struct Service {
   bool operator==(const Service&) const = default;
 };
 
-// Finds them in ppcd's answer to `status`: by PPC_SERVICE_ID of the process, by the root process
-// that it descends from, by its control group; the first of these that says anything.
+// Searches ppcd's answer to `status`: by PPC_SERVICE_ID of the process, by its ancestor, by its
+// control group; the first of these that yields anything.
 std::vector<Service> ServicesOf(const SysRoots& roots, const Json& status, int pid);
 // By its ID.
 std::vector<Service> ServicesNamed(const Json& status, const std::string& id);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control client of PPC (libppc): what ppcctl, hooks and control planes call.
+ * Control client of PPC (libppc), for ppcctl, hooks and control planes.
  *
- * Every call sends one JSON line to a unix socket of ppcd and waits for one line
- * (see docs/control-protocol.md); it never blocks longer than the timeout.
+ * Every call sends one JSON line to a unix socket of ppcd and waits for one
+ * line (see docs/control-protocol.md); it never blocks longer than the timeout.
  * Thread safety: a connection is used by one thread at a time.
  *
- * ppcd has two sockets: root's, for everything, and the services' own, which takes
- * service_start, _ready, _phase, _failed, _stop and status of the services of the caller's control
- * group (docs/security.md).  Rights are those of the process that connected, while
- * it lives: connect anew after a fork.
+ * ppcd has two sockets: root's, for everything, and the services' own, which
+ * accepts service_start, _ready, _phase, _failed, _stop and status for services
+ * of the caller's control group (docs/security.md).  Rights are those of the
+ * process that connected, while it lives: connect anew after a fork.
  *
  * Returns: 0, or a negative errno; then ppc_error() is one line that names the
  * thing and the remedy.  -ECONNREFUSED / -ENOENT: no ppcd runs.  -EBUSY: the
- * mount has another policy.  -EACCES: it is root's, or of another control group.
- * -ETIMEDOUT.
+ * mount has another policy.  -EACCES: reserved for root or another control
+ * group.  -ETIMEDOUT.
  */
 #ifndef PPC_CONTROL_H
 #define PPC_CONTROL_H
@@ -29,9 +29,10 @@ extern "C" {
 
 struct ppc_client; /* opaque */
 
-/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET; where that one is not there or not for this
- * user, $PPC_SERVICE_SOCKET, else service/ppcd.sock beside it.  timeout_ms 0: 20 s.
- * On failure *client is set too, so that ppc_error() works; close it always. */
+/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET; if that is missing or
+ * closed to this user, $PPC_SERVICE_SOCKET, else service/ppcd.sock beside it.
+ * timeout_ms 0: 20 s.  On failure *client is set too, so that ppc_error()
+ * works; close it always. */
 PPC_API int ppc_connect(const char *socket, unsigned timeout_ms, struct ppc_client **client);
 PPC_API void ppc_close(struct ppc_client *client); /* NULL is fine */
 
@@ -47,17 +48,21 @@ PPC_API int ppc_rm_policy(struct ppc_client *client, const char *mount);
  * policy has accepted; prefetch goes on in the background. */
 PPC_API int ppc_service_start(struct ppc_client *client, const char *spec);
 PPC_API int ppc_service_ready(struct ppc_client *client, const char *mount, const char *service_id);
-/* A part of the start-up begins: "init", "weights", "compile", "graphs", or "ready", as above. */
+/*
+ * A phase of the start-up begins: "init", "weights", "compile", "graphs", or
+ * "ready", as above.
+ */
 PPC_API int ppc_service_phase(struct ppc_client *client, const char *mount, const char *service_id,
 			      const char *phase);
-/* Its process has failed and will be started again: what that needs may be loaded from now on.  The
- * next start is awaited for wait_s seconds, 1 to 3600 (0: as long as the policy says), then the
- * service is stopped; "wait_s" of the reply: for how long, 0: it has been stopped. */
+/* The service's process has failed and will be started again, so the pages it
+ * needs may be loaded from now on.  If the next start does not come within
+ * wait_s seconds, 1 to 3600 (0: the policy's choice), the service is stopped.
+ * "wait_s" of the reply: the time in force, 0: stopped. */
 PPC_API int ppc_service_failed(struct ppc_client *client, const char *mount, const char *service_id,
 			       unsigned wait_s);
 PPC_API int ppc_service_stop(struct ppc_client *client, const char *mount, const char *service_id);
 
-/* Any request as JSON; also what the calls above use.  Answer text of the last call: */
+/* Any request as JSON; the other calls use it.  Answer text of the last call: */
 PPC_API int ppc_request(struct ppc_client *client, const char *json);
 PPC_API const char *ppc_reply(const struct ppc_client *client); /* JSON, valid until the next call */
 PPC_API const char *ppc_error(const struct ppc_client *client); /* "" after success */

@@ -2,7 +2,7 @@
 /*
  * ABI of /dev/ppcN, the character device that every mount of type "ppc" owns.
  *
- * The module sends cache events to one reader (per-CPU rings, mapped) and
+ * The module sends cache events to one consumer (per-CPU rings, mapped) and
  * executes ioctls for any number of openers.  Paper: section 3.1 (UPC) and
  * section 3.2 (loader and evictor).
  *
@@ -44,9 +44,10 @@ enum ppc_event_kind {
 /**
  * struct ppc_event - one event, 64 bytes
  * @file_id: file; never reused while the module is loaded (see PPC_IOC_FILE)
- * @open_id: open file description it came through, per mount, wraps
- * @seq: sequence number on this ring; a gap means lost events, but for those that
- *	a flood of one task or cgroup has lost itself (events_dropped_flood)
+ * @open_id: open file description it came through, unique per mount until it
+ *	wraps
+ * @seq: sequence number on this ring; a gap means lost events, except those
+ *	lost by a flood of one task or cgroup (events_dropped_flood)
  * @offset: page-aligned start, bytes
  * @length: bytes, multiple of the page size
  * @kind: enum ppc_event_kind
@@ -85,16 +86,16 @@ struct ppc_event {
  *
  * head and tail run freely; slot = counter & (ring_entries - 1).  The consumer
  * reads head with acquire, copies records out, stores tail with release.  The
- * kernel keeps its own head; whatever user space writes into the consumer page
- * can only lose the consumer its events.  mmap() errors: ENXIO before ATTACH;
- * EINVAL private, or longer than the area; EPERM writable rings.
+ * kernel keeps its own head, so wrong values in the consumer page can only cost
+ * the consumer its events.  mmap() errors: ENXIO before ATTACH; EINVAL private,
+ * or longer than the area; EPERM writable rings.
  *
  * Sleeping: store need_wakeup = 1 (seq_cst), look at all heads once more, then
- * poll(), which announces it once more: a wake-up under way may clear it just
- * then.  The kernel clears it when it wakes the sleeper.  Misses close behind
- * one that woke it may wake it a little later, together, but well within its
- * lease.  poll() says POLLERR | POLLHUP when the lease has run out, POLLHUP when
- * the mount is gone.
+ * poll(), which sets it again, since a wake-up under way may clear it.  The
+ * kernel clears it when it wakes the sleeper.  Misses soon after one that woke
+ * the consumer may wake it a little later, together, but well within its lease.
+ * poll() says POLLERR | POLLHUP when the lease has run out, POLLHUP when the
+ * mount is gone.
  */
 #define PPC_MMAP_RINGS		0x000000000ULL
 #define PPC_MMAP_CONSUMER	0x100000000ULL
@@ -104,7 +105,7 @@ struct ppc_ring_head {
 	__u32 entries;
 	__u64 queued;
 	__u64 dropped;
-	__u64 coalesced;	/* 0: merged before they come here, see ppc_info */
+	__u64 coalesced;	/* 0: the module merges before queueing, see ppc_info */
 };
 
 struct ppc_ring_tail {
@@ -142,7 +143,7 @@ struct ppc_consumer {
 #define PPC_STATE_EXPIRED	0x10	/* the last attachment ended by its lease */
 
 /**
- * struct ppc_info - PPC_IOC_INFO; on the event reader's descriptor it also
+ * struct ppc_info - PPC_IOC_INFO; on the consumer's descriptor it also
  * renews the lease
  */
 struct ppc_info {
@@ -171,7 +172,7 @@ struct ppc_info {
 #define PPC_ATTACH_OPENCLOSE	0x08	/* send OPEN and CLOSE */
 
 /**
- * struct ppc_attach - PPC_IOC_ATTACH: become the event reader
+ * struct ppc_attach - PPC_IOC_ATTACH: become the consumer
  * @flags: PPC_ATTACH_*
  * @lease_ms: 100..600000; the attachment ends when pending events are not
  *	consumed for that long and no ioctl came on this descriptor either
@@ -180,10 +181,10 @@ struct ppc_info {
  * @label: policy name shown in sysfs, NUL padded
  * @nr_rings, @ring_entries, @ring_stride, @consumer_bytes: out, see above
  *
- * Repeating it on the same descriptor changes flags, window, beacon and lease
- * and keeps the rings.  Errors: EBUSY another reader is attached; EINVAL.
- * PPC_IOC_DETACH ends it; PPC_IOC_FLUSH queues at once the accesses that are
- * gathered to be told together; ENOTCONN this descriptor is not the reader's.
+ * A repeated ATTACH on the same descriptor changes flags, window, beacon and
+ * lease and keeps the rings.  Errors: EBUSY another consumer is attached; EINVAL.
+ * PPC_IOC_DETACH ends the attachment; PPC_IOC_FLUSH queues pending accesses at
+ * once; ENOTCONN this descriptor is not the consumer's.
  */
 struct ppc_attach {
 	__u32 flags;
@@ -205,7 +206,7 @@ struct ppc_attach {
  *	slash.  LOOKUP refuses "..", empty components and symbolic links (ELOOP).
  * Errors: ESTALE unknown or gone id; ENOENT; ENOTDIR; EISDIR not a regular
  *	file; ENAMETOOLONG buffer too small; EINVAL a name that LOOKUP refuses;
- *	what the lower file system said.
+ *	errors of the lower file system.
  */
 struct ppc_file {
 	__u64 file_id;
@@ -246,11 +247,12 @@ enum ppc_load_stop {
  * @submitted: bytes absent before that this call asked the lower fs to read
  * @resident: bytes found present
  * @failed: with WAIT, submitted - loaded (read error, or reclaimed at once);
- *	after PPC_STOP_SIGNAL what was not waited for is in neither
+ *	after PPC_STOP_SIGNAL bytes not waited for are in neither
  * @done: bytes of the range considered, from its start
  * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
- *	@charge is no handle of this descriptor, or of a removed cgroup; EAGAIN the lower file has
- *	a lease that must be broken first; what else opening the lower file gave.
+ *	@charge is no handle of this descriptor, or of a removed cgroup; EAGAIN
+ *	the lower file has a lease that must be broken first; other errors of
+ *	opening the lower file.
  */
 struct ppc_load {
 	__u64 file_id;
@@ -291,7 +293,7 @@ struct ppc_cancel {
  * struct ppc_evict - PPC_IOC_EVICT: drop clean pages of a range
  * Counts are bytes.  asked = resident at the start; asked = dropped + mapped +
  * dirty + locked + busy (straddling folios, pins, LRU batches, re-read pages).
- * Partial pages at the ends stay, but for the one that holds the end of file.
+ * Partial pages at the ends stay, except the one that holds the end of file.
  * Errors: EINVAL; ESTALE, EISDIR as for PPC_IOC_FILE.
  */
 struct ppc_evict {
@@ -310,11 +312,11 @@ struct ppc_evict {
 };
 
 /**
- * struct ppc_resident - PPC_IOC_RESIDENT: what of a range is in the page cache
+ * struct ppc_resident - PPC_IOC_RESIDENT: which pages of a range are cached
  * @bitmap: user pointer or 0; bit i of byte i/8 = page i of the range is uptodate
  * @bitmap_bytes: its size, at least (pages + 7) / 8
- * @resident, @dirty, @mapped, @node: out, bytes; what lies on a node from
- *	PPC_MAX_NODES on is in @resident alone
+ * @resident, @dirty, @mapped, @node: out, bytes; pages on nodes from
+ *	PPC_MAX_NODES on count in @resident only
  * length 0 = to end of file.  At most 1 TiB a call.
  * Errors: EINVAL, also of a bitmap too small; EFAULT; ESTALE, EISDIR as for
  *	PPC_IOC_FILE.
@@ -336,11 +338,11 @@ struct ppc_resident {
 
 /**
  * struct ppc_charge - PPC_IOC_CHARGE: a handle that charges loads to a cgroup
- * @cgroup_fd: directory of the cgroup (v2, or v1 memory hierarchy); not looked
- *	at with RELEASE
+ * @cgroup_fd: directory of the cgroup (v2, or v1 memory hierarchy); unused with
+ *	RELEASE
  * Handles belong to the descriptor; once the cgroup is removed LOAD refuses
- * them (EBADF).  EOPNOTSUPP where the kernel cannot (5.10); then the loader runs in a
- * process inside the cgroup.  EBADF no cgroup directory, or a handle
+ * them (EBADF).  EOPNOTSUPP on kernels that cannot (5.10); there the loader
+ * runs in a process inside the cgroup.  EBADF no cgroup directory, or a handle
  * that is not one; ENOENT a cgroup that is being removed; EINVAL no memory
  * controller; ENOSPC too many handles.
  */
@@ -356,8 +358,8 @@ struct ppc_charge {
 #define PPC_FILE_NATIVE		1	/* native read-ahead although MANAGED_RA */
 
 /**
- * struct ppc_file_mode - PPC_IOC_FILE_MODE: who reads ahead in one file, open or
- * not, as long as its inode is cached
+ * struct ppc_file_mode - PPC_IOC_FILE_MODE: native or managed read-ahead for
+ * one file, open or not, while its inode is cached
  * Errors: EINVAL; ESTALE, EISDIR as for PPC_IOC_FILE.
  */
 struct ppc_file_mode {

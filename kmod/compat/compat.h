@@ -2,9 +2,9 @@
 /*
  * Everything that differs between kernels.  The rest of the module is written
  * against the newest VFS interface; this file, force-included into each source
- * file, maps it onto older ones.  What a kernel has is found by compiling
+ * file, maps it onto older ones.  The build finds an interface by compiling
  * compat/probes/NAME.c (PPC_HAVE_NAME), because stable updates move interfaces
- * and version numbers do not tell.
+ * without a version to tell them by.
  */
 #ifndef PPC_COMPAT_H
 #define PPC_COMPAT_H
@@ -25,7 +25,7 @@
 #error "PPC: this kernel is not supported: the module needs 5.10 or newer"
 #endif
 
-/* Sizes of inodes are copied without a lock. */
+/* Inode sizes are copied without a lock. */
 #ifndef CONFIG_64BIT
 #error "PPC: this kernel is not supported: the module needs a 64-bit kernel"
 #endif
@@ -67,14 +67,14 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
 }
 #endif
 
-/* 6.5: flags. */
+/* 6.5: takes flags. */
 #ifndef PPC_HAVE_ENCODE_INODE_FH_FLAGS
 #include <linux/exportfs.h>
 #define exportfs_encode_inode_fh(inode, fid, max_len, parent, flags) \
 	exportfs_encode_inode_fh(inode, fid, max_len, parent)
 #endif
 
-/* 5.12; the argument has 40 bytes. */
+/* 5.12; the argument struct has 40 bytes. */
 #include <linux/fsverity.h>
 #ifndef FS_IOC_READ_VERITY_METADATA
 #define FS_IOC_READ_VERITY_METADATA	_IOC(_IOC_READ | _IOC_WRITE, 'f', 135, 40)
@@ -90,7 +90,7 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
 #define file_kattr fileattr
 #endif
 #define PPC_FILEATTR_OPS(fn)	.fileattr_get = fn,
-#else	/* an ioctl like any other */
+#else	/* handled like any other ioctl */
 struct file_kattr;
 static inline int vfs_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
 {
@@ -100,7 +100,7 @@ static inline int vfs_fileattr_get(struct dentry *dentry, struct file_kattr *att
 #define PPC_FILEATTR_OPS(fn)
 #endif
 
-/* 6.6, and stable releases of what was before. */
+/* 6.6, and stable releases of older kernels. */
 #ifndef PPC_HAVE_INODE_GET_CTIME
 static inline struct timespec64 inode_get_ctime(const struct inode *inode)
 {
@@ -131,7 +131,7 @@ static inline void set_default_d_op(struct super_block *sb, const struct dentry_
 #define PPC_D_REVALIDATE_ARGS	struct inode *dir, const struct qstr *name, \
 				struct dentry *dentry, unsigned int flags
 #define PPC_D_REVALIDATE_NAME	name
-/* What the VFS would pass: its own name stays as it is for the call, that of the dentry may not. */
+/* Pass the VFS's name: it is stable for the call, the dentry's may change. */
 static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr *name,
 					 unsigned int flags)
 {
@@ -179,7 +179,7 @@ static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe
 #include "stacking.h"
 #include "notify.h"
 
-/* What reads a page or folio alone; where there is no more, read-ahead uses it. */
+/* ->readpage() or ->read_folio(); read-ahead falls back on it where there is no ->readahead(). */
 static inline bool ppc_reads_folios(const struct address_space_operations *ops)
 {
 #ifdef PPC_HAVE_READ_FOLIO
@@ -223,12 +223,12 @@ static inline int vfs_parse_fs_param_source(struct fs_context *fc, struct fs_par
 }
 #endif
 
-/* 5.18 */
+/* 5.18. */
 #ifndef PPC_HAVE_ALLOC_INODE_SB
 #define alloc_inode_sb(sb, cache, gfp)	kmem_cache_alloc(cache, gfp)
 #endif
 
-/* Before 5.18 page cache is charged to the current task, whatever we say; see charge.c. */
+/* Before 5.18 page cache is charged to the current task only; see charge.c. */
 #ifdef PPC_HAVE_ACTIVE_MEMCG
 #define PPC_CAN_CHARGE	IS_ENABLED(CONFIG_MEMCG)
 #else
@@ -242,12 +242,12 @@ static inline struct mem_cgroup *compat_set_active_memcg(struct mem_cgroup *memc
 #define set_active_memcg compat_set_active_memcg
 #endif
 
-/* 6.0: a file says whether it can; before, its f_mapping does, which is the lower one. */
+/* 6.0: FMODE_CAN_ODIRECT of the file; before, its f_mapping, which is the lower one. */
 #ifndef PPC_HAVE_CAN_ODIRECT
 #define FMODE_CAN_ODIRECT	((fmode_t)0)
 #endif
 
-/* 6.5; what was there before is the same for a file without page cache. */
+/* 6.5; the older generic_file_splice_read() does the same for a file without page cache. */
 #ifndef PPC_HAVE_COPY_SPLICE_READ
 #define copy_splice_read	generic_file_splice_read
 #endif
@@ -259,20 +259,20 @@ static inline struct mem_cgroup *compat_set_active_memcg(struct mem_cgroup *memc
 #define PPC_DEVNODE_CONST
 #endif
 
-/* 6.18 */
+/* 6.18. */
 #ifndef PPC_HAVE_INODE_GENERIC_DROP
 #define inode_generic_drop	generic_drop_inode
 #endif
 
-/* 6.19 */
+/* 6.19. */
 #ifndef PPC_HAVE_INODE_STATE_READ_ONCE
 #define inode_state_read_once(inode)	READ_ONCE((inode)->i_state)
 #endif
 
-/* 6.3: filemap_get_folio() returns an error pointer instead of NULL; this is right for both. */
+/* 6.3: filemap_get_folio() returns an error pointer instead of NULL; this handles both. */
 #define ppc_no_folio(folio)	IS_ERR_OR_NULL(folio)
 
-/* 7.0: no ->setlease() refuses leases. */
+/* 7.0: without ->setlease() leases are refused. */
 #ifndef PPC_HAVE_SIMPLE_NOSETLEASE
 #define simple_nosetlease	NULL
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What fills a mapping: fill.c where the kernel exports what it takes, which
- * holds the invalidate lock itself.  5.15 has that lock, too, and its read-ahead
- * takes it.  Before, each file system has its own, which its fadvise takes; that
- * must not be called in a fault (XFS takes its IOLOCK), so there the lower
- * read-around is made as large as the window.
+ * Selects how a mapping is filled.  Where the kernel exports what fill.c needs,
+ * fill.c does it, under the invalidate lock.  On 5.15 the exported read-ahead
+ * takes that lock.  Older file systems have locks of their own, which their
+ * fadvise takes; fadvise must not be called in a fault (XFS takes its IOLOCK),
+ * so there the lower read-around is made as large as the window.
  */
 #ifndef PPC_COMPAT_FILL_H
 #define PPC_COMPAT_FILL_H
@@ -12,7 +12,7 @@
 #include <linux/fs.h>
 #include <linux/pagemap.h>
 
-/* PPC_SINGLE_PAGES: of a build that large folios are measured against. */
+/* PPC_SINGLE_PAGES: a build without large folios, to measure them against. */
 #if (defined(PPC_HAVE_ALLOC_FOLIO) || defined(PPC_HAVE_ALLOC_FOLIO_POLICY)) && \
 	!defined(PPC_SINGLE_PAGES)
 #define PPC_FILLS_FOLIOS	1
@@ -20,7 +20,7 @@ bool ppc_fills_large(struct address_space *mapping);
 void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact);
 bool ppc_drop_failed(struct address_space *mapping, pgoff_t index);
 
-/* 6.8 */
+/* 6.8. */
 static inline void ppc_remove_failed(struct address_space *mapping, struct folio *folio)
 {
 #ifdef PPC_HAVE_ERROR_REMOVE_FOLIO
@@ -39,7 +39,7 @@ static inline struct folio *ppc_alloc_folio(gfp_t gfp, unsigned int order)
 #endif
 }
 
-/* 6.12: what it may be, and must be. */
+/* 6.12: a mapping's largest and smallest folio order. */
 #ifdef PPC_HAVE_MAX_FOLIO_ORDER
 static inline unsigned int ppc_max_order(struct address_space *mapping)
 {
@@ -67,8 +67,8 @@ static inline unsigned int ppc_min_order(struct address_space *mapping)
 }
 
 /*
- * Before 6.9 there are no folios of two pages: splitting one, as a truncation
- * does, looks for its list head in a third.
+ * Before 6.9 there are no folios of two pages: splitting a folio, as truncation
+ * does, needs the list head in its third page.
  */
 static inline unsigned int ppc_usable_order(unsigned int order)
 {

@@ -2,7 +2,8 @@
 /*
  * Id-mapped mounts.  5.12: inode operations have an argument for the mapping, a
  * struct user_namespace; 6.3: a struct mnt_idmap.  Declarations begin with
- * PPC_IDMAP_ARG, and calls of what has no such argument lose it here.
+ * PPC_IDMAP_ARG; wrappers here drop the argument where a kernel's function has
+ * none.
  */
 #ifndef PPC_COMPAT_IDMAP_H
 #define PPC_COMPAT_IDMAP_H
@@ -18,7 +19,7 @@
 
 #define ppc_idmap	mnt_idmap
 #define PPC_NO_IDMAP	(&nop_mnt_idmap)
-/* Ids of a mapping can be asked for one by one, as they are copied from a lower inode. */
+/* Single ids can be mapped, as they are copied from a lower inode. */
 #define PPC_MAPS_IDS	1
 
 static inline struct mnt_idmap *ppc_idmap_of(const struct vfsmount *mnt)
@@ -86,8 +87,8 @@ static inline kgid_t ppc_map_gid(struct ppc_idmap *idmap, const struct inode *in
 #endif
 
 /*
- * What an operation is given, and where none is given: none.  6.12: a super
- * block can refuse to be id-mapped, which not each of ours may be.
+ * The argument that an operation gets; no mapping where there is none.  6.12: a
+ * super block can refuse id-mapped mounts, as some of ours must.
  */
 #if defined(PPC_HAVE_MNT_USER_NS) || defined(PPC_HAVE_MNT_IDMAP)
 #define PPC_IDMAP_ARG	struct ppc_idmap *idmap,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Looking up a name of a directory.  The VFS has asked whether the caller may
- * search ours, so 6.16 is not to ask again.  Before, it does, of the lower one
- * and by a mapping that may not be that of the caller's mount.
+ * Looking up a name in a lower directory.  The VFS has checked the caller's
+ * search permission on our directory.  From 6.16 on the helper here does not
+ * check again.  Before, it checks the lower directory, by the id mapping of the
+ * lower mount, which may not be that of the caller's mount.
  */
 #ifndef PPC_COMPAT_LOOKUP_H
 #define PPC_COMPAT_LOOKUP_H
@@ -18,7 +19,7 @@ static inline struct dentry *ppc_lookup_one(struct ppc_idmap *idmap, struct qstr
 }
 #else
 #define PPC_LOOKUP_ASKS	1
-/* 5.15: with the mapping. */
+/* 5.15: takes the mapping. */
 static inline struct dentry *ppc_lookup_one(struct ppc_idmap *idmap, struct qstr *name,
 					    struct dentry *dir)
 {

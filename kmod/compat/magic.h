@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * File systems by their magic numbers, those too that linux/magic.h did not
- * always know, or does not.
+ * Magic numbers of file systems, including those missing from linux/magic.h in
+ * some or all kernels.
  */
 #ifndef PPC_COMPAT_MAGIC_H
 #define PPC_COMPAT_MAGIC_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Mappings: what a VMA points at, and what fault-around maps.
+ * Mappings: which file a VMA points at, and what fault-around maps.
  */
 #ifndef PPC_COMPAT_MMAP_H
 #define PPC_COMPAT_MMAP_H
@@ -22,7 +22,7 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 }
 #endif
 
-/* 5.11 */
+/* 5.11. */
 #ifndef PPC_HAVE_VMA_SET_FILE
 static inline void vma_set_file(struct vm_area_struct *vma, struct file *file)
 {
@@ -32,7 +32,7 @@ static inline void vma_set_file(struct vm_area_struct *vma, struct file *file)
 	fput(old);
 }
 
-/* After an error mmap_region() drops the file it called, not the one in the VMA. */
+/* After an error mmap_region() drops the file that it called, not the VMA's. */
 static inline void compat_mmap_failed(struct vm_area_struct *vma, struct file *file)
 {
 	vma_set_file(vma, file);
@@ -43,7 +43,7 @@ static inline void compat_mmap_failed(struct vm_area_struct *vma, struct file *f
 }
 #endif
 
-/* 6.7: before, faults of files come with mmap_lock alone. */
+/* 6.7; before, faults on files hold mmap_lock only. */
 #ifndef PPC_HAVE_RELEASE_FAULT_LOCK
 static inline void release_fault_lock(struct vm_fault *vmf)
 {
@@ -51,7 +51,7 @@ static inline void release_fault_lock(struct vm_fault *vmf)
 }
 #endif
 
-/* 6.16: these know ->mmap_prepare(). */
+/* 6.16: these functions know ->mmap_prepare(). */
 #ifndef PPC_HAVE_VFS_MMAP
 static inline bool can_mmap_file(struct file *file)
 {
@@ -64,7 +64,7 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 }
 #endif
 
-/* 7.1: has been called by vfs_mmap(), and is not for operations set in ->mmap(). */
+/* 7.1: vfs_mmap() has called it already; it is not for operations set in ->mmap(). */
 #ifdef PPC_HAVE_VM_OPS_MAPPED
 #define ppc_clear_mapped(ops)	((ops)->mapped = NULL)
 #else
@@ -72,9 +72,9 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 #endif
 
 /*
- * The lower ->map_pages() for [from, to] out of [start, ...], which the caller
- * was asked for.  5.12: it returns what it did; before, vmf->address is that of
- * the first page and not looked up again.
+ * The lower ->map_pages() for [from, to], a part of the range from @start on
+ * that the caller is to map.  5.12: it returns a result; before, vmf->address is that
+ * of the first page and is not looked up again.
  */
 #ifdef PPC_HAVE_MAP_PAGES_RET
 #define PPC_MAPPED	vm_fault_t
@@ -99,7 +99,7 @@ static inline void ppc_lower_map_pages(const struct vm_operations_struct *ops,
 }
 #endif
 
-/* 6.18 */
+/* 6.18. */
 #ifdef PPC_HAVE_MAPS_FOLIOS
 #define PPC_MAPS_FOLIOS	1
 #include "whole.h"

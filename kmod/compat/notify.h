@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * inotify and fanotify: how our own opening of lower files stays silent, and how
- * others are asked in its place.
+ * inotify and fanotify: how the module's opening of lower files stays silent,
+ * and how listeners of the lower files are asked instead.
  */
 #ifndef PPC_COMPAT_NOTIFY_H
 #define PPC_COMPAT_NOTIFY_H
@@ -14,10 +14,10 @@
 #include <linux/module.h>
 
 /*
- * Accesses are told to those who watch the user's file, not the lower one.
- * Before 6.14 a bit of the open flags says so.  Since then a backing file is as
- * quiet as the user's file was when it was opened (or, in the first of these
- * kernels, tells of the opening alone).
+ * Listeners on the user's file are told of accesses; those on the lower file
+ * are not.  Before 6.14 an open flag says so.  Since then a backing file is as
+ * quiet as the user's file was at its open (in the first of these kernels the
+ * opening alone is reported).
  */
 #ifndef FMODE_FSNOTIFY_NONE
 #define FMODE_FSNOTIFY_NONE(mode)	((mode) & FMODE_NONOTIFY)
@@ -32,7 +32,7 @@ static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 #else
 #define PPC_OPEN_QUIET		0
 #define PPC_NOTIFY_NONE		FMODE_NONOTIFY
-/* Returns what it was. */
+/* Returns the previous mode. */
 static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 {
 	fmode_t old = file->f_mode & FMODE_FSNOTIFY_MASK;
@@ -43,8 +43,8 @@ static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 #endif
 
 /*
- * A lower file that is opened for the module alone; no listener is told of it
- * or asked: by its flags, or because a silent file stands for the user's.
+ * Opens a lower file for the module's own use.  No listener is told or asked:
+ * the open flags say so, or a silent file stands for the user's.
  */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
 static inline struct file *ppc_silent_create(void)
@@ -75,7 +75,7 @@ static inline struct file *ppc_open_silent(struct file *silent, const struct pat
 }
 #endif
 
-/* 6.14: who fills files with their content when it is asked for. */
+/* 6.14: listeners that fill a file with its content at the first access. */
 #if defined(FS_PRE_ACCESS) && defined(CONFIG_FANOTIFY_ACCESS_PERMISSIONS)
 #define PPC_PRE_ACCESS	FS_PRE_ACCESS
 static inline int ppc_ask_content(const struct path *path, loff_t pos, size_t count)
@@ -86,7 +86,7 @@ static inline int ppc_ask_content(const struct path *path, loff_t pos, size_t co
 		.count = PAGE_ALIGN(pos + count) - PAGE_ALIGN_DOWN(pos),
 	};
 
-	/* what fsnotify_pre_content() does, which is not exported */
+	/* as fsnotify_pre_content(), which is not exported */
 	return fsnotify_parent(path->dentry, FS_PRE_ACCESS, &range, FSNOTIFY_EVENT_FILE_RANGE);
 }
 #else

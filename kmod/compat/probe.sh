@@ -38,7 +38,7 @@ env -u sub_make_done -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u MAKELEVEL -u M -
 	make -k -j2 -C "$kdir" M="$work" CONFIG_DEBUG_INFO_BTF_MODULES= \
 	$objects >"$out/ppc_probes.log" 2>&1 || true
 
-# A broken build would read as "this kernel has nothing".
+# A broken build would look like a kernel without any of the interfaces.
 release=$(cat "$kdir/include/config/kernel.release" 2>/dev/null || echo "in $kdir")
 if [ ! -f "$work/canary_yes.o" ] || [ -f "$work/canary_no.o" ]; then
 	echo "ppc: kernel $release cannot be built for: its headers or its compiler do not work here; see $out/ppc_probes.log" >&2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the kernel gives to stacked file systems: backing files, the way from a
- * dentry of ours to the one below, and what integrity checks go by.
+ * The kernel's support for stacked file systems: backing files, the way from a
+ * dentry of ours to the lower one, and what integrity checks look at.
  */
 #ifndef PPC_COMPAT_STACKING_H
 #define PPC_COMPAT_STACKING_H
@@ -13,8 +13,9 @@
 #include <linux/mm.h>
 
 /*
- * 6.5: backing files.  6.7: they carry the lower path; until then, and in what
- * was there before, the user's path inside the file is "fake".
+ * 6.5: backing files.  From 6.7 on their path is the lower one; before, and in
+ * the older interface, a file's path is the user's and does not match its
+ * inode.
  */
 #ifdef PPC_HAVE_BACKING_FILE_HEADER
 #include <linux/backing-file.h>
@@ -25,7 +26,7 @@
 #define PPC_BACKING_FILES	0
 #endif
 #if defined(PPC_HAVE_BACKING_FILE_OPEN)
-/* as we use it */
+/* with the arguments of this module */
 #elif defined(PPC_HAVE_BACKING_FILE_OPEN_PATH)
 #define backing_file_open(user_file, flags, real, cred) \
 	backing_file_open(&(user_file)->f_path, flags, real, cred)
@@ -38,9 +39,9 @@ static inline struct file *backing_file_open(const struct file *user_file, int f
 #endif
 
 /*
- * Maps the lower file into a VMA of the user's, with the rights it was opened
- * with.  Where the kernel has a helper for it, security modules are asked about
- * the lower file, too.
+ * Maps the lower file into the user's VMA, with the rights that the lower file
+ * was opened with.  Kernels with a helper for it also ask security modules
+ * about the lower file.
  */
 #ifdef PPC_HAVE_BACKING_FILE_MMAP
 static inline int ppc_map_lower(struct file *user, struct file *lower, struct vm_area_struct *vma)
@@ -71,8 +72,8 @@ static inline int ppc_map_lower(struct file *user, struct file *lower, struct vm
 #endif
 
 /*
- * A splice from the lower file with the rights it was opened with: as
- * backing_file_splice_read() of 6.8 and newer does it.
+ * Splices from the lower file with the rights that it was opened with, as
+ * backing_file_splice_read() does (6.8 and later).
  */
 static inline ssize_t ppc_splice_lower(struct file *lower, loff_t *pos,
 				       struct pipe_inode_info *pipe, size_t len,
@@ -88,8 +89,8 @@ static inline ssize_t ppc_splice_lower(struct file *lower, loff_t *pos,
 
 /*
  * ->d_real() leads uprobes, IMA and others to the inode that has the data.
- * Before 6.9 it is given an inode that the dentry looked for must have, or
- * NULL; file_dentry() of a file with a fake path asks so.
+ * Before 6.9 its argument is the inode that the wanted dentry must have, or
+ * NULL; file_dentry() calls it so for a file whose path is not its own.
  */
 #ifdef PPC_HAVE_D_REAL_TYPE
 #define PPC_D_REAL_WANT	enum d_real_type
@@ -106,8 +107,8 @@ static inline bool ppc_d_real_is_upper(struct dentry *dentry, PPC_D_REAL_WANT wa
 #endif
 
 /*
- * 6.9: IMA remembers which state of the inode behind ->d_real() it has looked
- * at.  Before, nothing tells it of a change below, so it must look each time.
+ * 6.9: IMA remembers the checked state of the inode behind ->d_real().  Before,
+ * IMA does not learn of changes below, so it must check at each access.
  */
 #ifdef PPC_HAVE_IMA_REAL_INODE
 #define PPC_SB_IMA	0
@@ -115,14 +116,14 @@ static inline bool ppc_d_real_is_upper(struct dentry *dentry, PPC_D_REAL_WANT wa
 #define PPC_SB_IMA	SB_I_IMA_UNVERIFIABLE_SIGNATURE
 #endif
 
-/* Flags of the lower file system that weaken integrity checks; ours has them too. */
+/* Flags of the lower file system that weaken integrity checks; ours takes them over. */
 #ifdef SB_I_EVM_HMAC_UNSUPPORTED
 #define PPC_SB_INTEGRITY	(SB_I_IMA_UNVERIFIABLE_SIGNATURE | SB_I_EVM_HMAC_UNSUPPORTED)
 #else
 #define PPC_SB_INTEGRITY	SB_I_IMA_UNVERIFIABLE_SIGNATURE
 #endif
 
-/* 6.9: it has a length. */
+/* 6.9: the UUID has a length. */
 #ifndef PPC_HAVE_SUPER_SET_UUID
 static inline void ppc_copy_uuid(struct super_block *sb, const struct super_block *lower)
 {

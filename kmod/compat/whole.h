@@ -29,7 +29,7 @@ static inline bool compat_mapped_whole(const struct vm_fault *vmf, struct folio 
 	return (start & PMD_MASK) == ((start + folio_size(folio) - 1) & PMD_MASK);
 }
 
-/* How many pages were mapped with vmf->page, which is locked, and from where. */
+/* Pages that were mapped together with vmf->page, which is locked; *first: where they begin. */
 static inline unsigned long ppc_fault_span(const struct vm_fault *vmf, pgoff_t *first)
 {
 	struct folio *folio = page_folio(vmf->page);
@@ -42,7 +42,7 @@ static inline unsigned long ppc_fault_span(const struct vm_fault *vmf, pgoff_t *
 	return folio_nr_pages(folio);
 }
 
-/* The end of what is mapped together with the page at @index, 0 when that is absent. */
+/* The end of the pages that are mapped together with the page at @index; 0 when that is absent. */
 static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index)
 {
 	struct folio *folio = filemap_get_folio(vmf->vma->vm_file->f_mapping, index);

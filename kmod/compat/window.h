@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Before 5.15: the demand window of a read goes through the lower file
+ * Demand windows before 5.15.  That of a read goes through the lower file
  * system's WILLNEED, which takes the locks it needs; that of a fault is the
  * read-around of the lower fault, around the page instead of aligned.
  */
@@ -14,7 +14,7 @@
 
 static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned long nr)
 {
-	/* one call reads no more than that */
+	/* limit of one call */
 	unsigned long most = max3(file_inode(file)->i_sb->s_bdi->io_pages,
 				  (unsigned long)file->f_ra.ra_pages, 1UL);
 	struct blk_plug plug;
@@ -30,8 +30,8 @@ static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned l
 }
 
 /*
- * 0: the device's own again, doubled as POSIX_FADV_SEQUENTIAL does.  Caller
- * holds ppc_open_list.lock; *ours belongs to it.
+ * 0 restores the device's own window, doubled for POSIX_FADV_SEQUENTIAL.
+ * Caller holds ppc_open_list.lock, which protects *ours.
  */
 static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
 					bool *ours)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the backend without kernel or root: events from a recorded or synthetic log,
-// a modelled disk (bandwidth, latency, one queue), modelled memory (limit, resident
-// set, first-in-first-out reclaim) and a simulated clock.
+// Owns the backend without kernel or root: events from a recorded or synthetic log, a modelled disk
+// (bandwidth, latency, one queue), modelled memory (limit, resident set, first-in-first-out
+// reclaim) and a simulated clock.
 //
-// The clock moves only in Wait (to the next event or the timeout) and, with
-// loads_take_time, by what the disk needs for a load; nothing sleeps.  With one
-// thread every run is the same.
+// The clock advances only in Wait (to the next event or the timeout) and, with loads_take_time, by
+// the disk's time for a load; nothing sleeps.  With one thread every run is the same.
 // Threads: any; one lock.
 #ifndef PPC_SIM_REPLAY_REPLAY_BACKEND_H_
 #define PPC_SIM_REPLAY_REPLAY_BACKEND_H_
@@ -29,13 +28,13 @@ struct ReplayOptions {
   uint64_t disk_bytes_per_sec = 1 << 30;
   uint64_t disk_latency_ns = 100 * 1000;
   uint64_t memory_limit = uint64_t{1} << 40;  // bytes
-  uint64_t memory_other = 0;                  // used by anything but modelled page cache
+  uint64_t memory_other = 0;                  // used by anything except modelled page cache
   double memory_share = 0.8;                  // threshold as a share of the limit
   uint64_t window_bytes = 1 << 20;            // demand window while read-ahead is managed
   uint64_t beacon_bytes = 4 << 20;
   bool loads_take_time = true;
-  // ACCESS events of the log are what an application did: they become misses where the
-  // modelled cache lacks pages, and PROGRESS events.  Otherwise events come as they are.
+  // ACCESS events of the log are the application's accesses: they become misses if the modelled
+  // cache lacks the pages, and PROGRESS events.  If false, events are passed on unchanged.
   bool derive_events = false;
   Capabilities caps{.backend = "replay",
                     .unmap = true,
@@ -57,22 +56,22 @@ class ReplayBackend : public Backend, public MemorySource {
   void AddFile(uint64_t file, const std::string& path, uint64_t size, std::string content = "");
   void AddLog(const EventLog& log);
   void Push(const Event& event);  // at event.time_ns, or now if that has passed
-  void MakeStale(uint64_t file);  // the number is gone; the path may come back by AddFile
-  void SetIno(uint64_t file, uint64_t ino);  // else as the number
+  void MakeStale(uint64_t file);  // the number becomes invalid; AddFile may add the path again
+  void SetIno(uint64_t file, uint64_t ino);  // default: the number
   void SetMapped(uint64_t file, bool mapped);
   void SetReadErrors(uint64_t file, bool fail);
   void SetMemoryOther(uint64_t bytes);
   void Expire();
   void Unmount();
-  // Called, without the lock, at the start of every load: tests block or count there.
+  // Calls `hook`, without the lock, at the start of every load, for tests to block or count.
   void OnLoad(std::function<void(const LoadRequest&)> hook);
-  // The next load does nothing and says that it was interrupted.
+  // The next load reads nothing and reports an interruption.
   void CancelNextLoad() { cancels_next_.store(true); }
 
   // ---- what happened
   uint64_t ResidentBytes(uint64_t file) const;
   uint64_t DiskReadBytes() const;   // by all
-  uint64_t ReclaimedBytes() const;  // dropped by the modelled kernel, not by us
+  uint64_t ReclaimedBytes() const;  // by the modelled kernel, not by the runtime
   AttachOptions Attached() const;
   bool IsAttached() const;
   bool IsFileNative(uint64_t file) const;
@@ -122,7 +121,7 @@ class ReplayBackend : public Backend, public MemorySource {
     uint64_t page;
   };
 
-  // All below: mutex_ held.
+  // mutex_ held for all below.
   File* Find(uint64_t file);
   void AddPage(File* file, uint64_t page, int node);
   void DropPage(File* file, uint64_t page);
@@ -134,7 +133,7 @@ class ReplayBackend : public Backend, public MemorySource {
 
   const ReplayOptions options_;
   mutable std::mutex mutex_;
-  std::atomic<uint64_t> now_ns_{kStartNs};  // read without the lock, as a clock is
+  std::atomic<uint64_t> now_ns_{kStartNs};  // read without the lock
   uint64_t disk_free_ns_ = 0;
   std::map<uint64_t, File> files_;
   std::multimap<uint64_t, Event> future_;  // by time

@@ -27,7 +27,8 @@ size_t DiscoveredFiles::SetOf(uint64_t ino, int which) const {
   return static_cast<size_t>(which == 0 ? hash : hash >> 32) & (sets_ - 1);
 }
 
-// Another file that comes into the same place has another number but once in half a million.
+// The number holds part of a hash: another file in the same place gets the same number once in half
+// a million times.
 uint64_t DiscoveredFiles::NumberAt(size_t place, const Row& row) {
   const uint64_t tag = MixIno(InoOf(row) << 24 ^ row.generation) >> (64 - 39 + kPlaceBits);
   return kMark | tag << kPlaceBits | place;
@@ -51,7 +52,7 @@ DiscoveredFiles::Row* DiscoveredFiles::Find(uint64_t ino) {
   return nullptr;
 }
 
-// To the emptier set of two, so that the table fills up before anything goes.
+// Uses the emptier of two sets, so that the table fills up before an entry is replaced.
 DiscoveredFiles::Row* DiscoveredFiles::RoomFor(uint64_t ino) {
   Row* best = nullptr;
   long least = 0;

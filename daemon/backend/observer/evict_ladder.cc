@@ -20,9 +20,10 @@ namespace {
 constexpr int kMadvPageout = 21;
 constexpr uint64_t kPresent = 1ULL << 63;
 constexpr uint64_t kSwapped = 1ULL << 62;
-constexpr uint64_t kOfFile = 1ULL << 61;  // or shared memory
+constexpr uint64_t kOfFile = 1ULL << 61;  // page of a file, or shared memory
 
-// The runs of the part that show pages of the file itself; pages that are not there count as such.
+// The runs of the part whose pages are the file's own, not anonymous; absent pages count as the
+// file's.
 std::vector<iovec> FileRuns(const MappedPart& part, const std::string& proc) {
   std::vector<iovec> runs;
   const UniqueFd pagemap(
@@ -52,9 +53,9 @@ std::vector<iovec> FileRuns(const MappedPart& part, const std::string& proc) {
 void PageOut(const MappedPart& part, const std::string& proc) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, part.pid, 0)));
   if (!process.IsValid()) return;
-  constexpr size_t kMost = 512;  // of one call; the kernel takes 1024
+  constexpr size_t kMost = 512;  // of one call; the kernel's limit is 1024
   const std::vector<iovec> runs = FileRuns(part, proc);
-  // Where it was looked up another file may be mapped by now.
+  // Another file may have been mapped here since the look-up.
   if (!IsStillMapped(part, proc)) return;
   for (size_t i = 0; i < runs.size(); i += kMost) {
     const size_t count = std::min(kMost, runs.size() - i);
@@ -62,7 +63,7 @@ void PageOut(const MappedPart& part, const std::string& proc) {
   }
 }
 
-// One walk down the ladder; what of the range is in the page cache behind it.
+// One round of the steps; returns the bytes of the range still in the page cache.
 Result<uint64_t> Drop(int fd, uint64_t offset, uint64_t length,
                       const std::vector<MappedPart>& parts, const std::string& proc) {
   if (posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(length),
@@ -70,8 +71,8 @@ Result<uint64_t> Drop(int fd, uint64_t offset, uint64_t length,
     return PosixError("drop pages of a file", errno);
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
-  // A page goes with the only process that has touched it, though others map it: workers map whole
-  // shards and read their slices.
+  // Drops a page through the only process that has touched it, even if others map it: workers map
+  // whole shards and read their slices.
   for (auto part = parts.begin(); after && *after > 0 && part != parts.end(); ++part) {
     PageOut(*part, proc);
     after = CachedBytes(fd, offset, length);
@@ -91,8 +92,8 @@ Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool un
   const std::vector<MappedPart> touched = unmap ? parts : std::vector<MappedPart>();
   const int cpu = sched_getcpu();
   Result<uint64_t> after = Drop(fd, offset, length, touched, proc);
-  // Now and then a folio of 2 MiB stays on a busy machine.  Probably the first call has put it into
-  // a batch of a CPU that the thread has left: from a batch none is paged out.
+  // On a busy machine a folio of 2 MiB sometimes stays, probably because the first call has put it
+  // into an LRU batch of a CPU that the thread has left: pages in a batch are not paged out.
   const bool is_left = after && *after > 0 && !touched.empty();
   if (is_left && (touched.size() == 1 || sched_getcpu() != cpu)) {
     after = Drop(fd, offset, length, touched, proc);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns dropping pages on a stock kernel, by what it offers: unmapped pages go by
-// POSIX_FADV_DONTNEED, those that one process has touched by process_madvise(MADV_PAGEOUT) on its
-// mapping, those that several have stay and are reported so.  Where some of one process's stay,
-// both are done once more.  What a private mapping has made its own (anonymous pages) is never
-// touched: paging it out would swap.  Threads: any.
+// Owns dropping pages on a stock kernel, in steps: POSIX_FADV_DONTNEED drops unmapped pages,
+// process_madvise(MADV_PAGEOUT) those that one process has touched, through its mapping; pages that
+// several processes have touched stay and are reported.  If pages of one process stay, both steps
+// are repeated.  Anonymous pages of private mappings are never touched: paging them out would swap.
+// Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_EVICT_LADDER_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_EVICT_LADDER_H_
 

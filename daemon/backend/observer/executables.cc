@@ -41,7 +41,7 @@ void Executables::Watch(std::span<const Executable> files) {
     if (!watched_.contains(fresh)) (void)programs_->AddExecutable(fresh.ino, fresh.dev);
   }
   watched_ = wanted;
-  // An attached program costs every exec of the machine.
+  // An attached program costs time at every exec on the machine.
   programs_->WantExecs(!watched_.empty());
 }
 

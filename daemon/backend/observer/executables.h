@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which executables the observer's programs tell the execs of, for one directory.
+// Owns which executables the BPF programs report execs of, for one directory.
 // Threads: At by any, Watch by one at a time.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_EXECUTABLES_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_EXECUTABLES_H_
@@ -19,7 +19,7 @@ class Executables {
   // programs must outlive this.
   explicit Executables(ObserverPrograms* programs) : programs_(programs) {}
 
-  // The file is opened and mapped, which may take as long as its file system hangs.
+  // Opens and maps the file, which blocks as long as its file system hangs.
   Result<Executable> At(const std::string& path) const;
   void Watch(std::span<const Executable> files);
 

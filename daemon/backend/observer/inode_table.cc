@@ -6,9 +6,9 @@
 namespace ppc {
 namespace {
 
-constexpr size_t kWorthCompacting = 64 << 10;  // bytes of names that no file has any more
+constexpr size_t kWorthCompacting = 64 << 10;  // bytes of names of removed files
 
-// The place of a value in a short list, added where it is new.
+// The index of a value in a short list; adds a new value.
 template <typename T>
 uint16_t PlaceOf(std::vector<T>* list, T value) {
   const auto found = std::find(list->begin(), list->end(), value);
@@ -51,7 +51,7 @@ uint64_t InodeTable::Add(const File& file) {
 
 void InodeTable::Change(uint64_t number, const File& file) {
   Row& row = files_[number - 1];
-  const std::string name(file.name);  // it may lie in names_
+  const std::string name(file.name);  // a copy: it may point into names_
   if (row.name_at != kNoName) DropName(&row);
   row.name_at = AddName(name);
   row.parent = file.parent;

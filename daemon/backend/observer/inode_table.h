@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the files of one directory by number and by what stat() says of them, in little memory:
-// 100,000 files with names of 13 bytes take 8 MB with their directories.
+// Owns the listed files of one directory, by number and by device and inode of stat(), in little
+// memory: 100,000 files with names of 13 bytes take 8 MB with their directories.
 //
 // Threads: one at a time.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_INODE_TABLE_H_
@@ -25,7 +25,7 @@ class InodeTable {
  public:
   struct File {
     uint32_t parent = 0;    // number of its directory
-    std::string_view name;  // from a look-up: good until the next change of the table
+    std::string_view name;  // from a look-up: valid until the next change of the table
     dev_t dev = 0;
     ino_t ino = 0;
     obs_inode_key key{};  // as the page cache knows it
@@ -36,7 +36,7 @@ class InodeTable {
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
 
-  // 0: not listed.  Numbers start at 1 and are not used again.
+  // 0: not listed.  Numbers start at 1 and are not reused.
   uint64_t NumberOf(dev_t dev, ino_t ino) const;
   // The number that the next new file gets.
   uint64_t NextNumber() const { return files_.size() + 1; }
@@ -44,13 +44,13 @@ class InodeTable {
   // Gives the same device and inode another name, directory or key.
   void Change(uint64_t number, const File& file);
   void Remove(uint64_t number);
-  // nullopt: never given, or removed.
+  // nullopt: unknown number, or removed.
   std::optional<File> Get(uint64_t number) const;
-  // Files that are there.
+  // Files not removed.
   size_t Size() const { return by_stat_.size(); }
   // Numbers given so far.
   size_t Numbers() const { return files_.size(); }
-  // Taken by names, those of removed files included.
+  // Bytes of all names, those of removed files included.
   size_t NameBytes() const { return names_.size(); }
 
  private:
@@ -60,8 +60,8 @@ class InodeTable {
     uint32_t name_at = kNoName;
     uint32_t parent = 0;
     uint32_t subvolume = 0;
-    uint16_t dev = 0;      // in devs_
-    uint16_t key_dev = 0;  // in key_devs_
+    uint16_t dev = 0;      // index in devs_
+    uint16_t key_dev = 0;  // index in key_devs_
   };
   using Stat = std::pair<dev_t, ino_t>;
   struct Hash {
@@ -91,7 +91,7 @@ class InodeTable {
   std::vector<Row> files_;  // by number - 1
   std::vector<dev_t> devs_;
   std::vector<uint32_t> key_devs_;
-  std::string names_;      // each ends with a 0
+  std::string names_;      // each ends with a NUL
   size_t dead_bytes_ = 0;  // of names_
   std::pmr::unsynchronized_pool_resource nodes_;
   std::pmr::unordered_set<uint32_t, Hash, Equal> by_stat_{0, Hash{this}, Equal{this}, &nodes_};

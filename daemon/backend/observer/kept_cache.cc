@@ -22,7 +22,7 @@ UniqueFd OpenAgain(int fd) {
       open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// Servers that go by the modification time drop at the first open, not at the second.
+// Servers that compare modification times drop at the first open, not at the second.
 bool TryOut(int fd) {
   UniqueFd last;
   for (int i = 0; i < 2; ++i) {
@@ -55,7 +55,7 @@ bool KeptCache::DropsAtOpen(int fd) {
 
 void KeptCache::NoteReader(uint64_t file, int tgid, uint64_t start_ns) {
   const std::lock_guard lock(readers_mutex_);
-  // A file that is forgotten is not loaded until it is read again.
+  // A forgotten file is not loaded until its next read.
   if (readers_.size() >= kMaxReaders && !readers_.contains(file)) readers_.erase(readers_.begin());
   readers_[file] = Reader{tgid, start_ns};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the question whether a file's pages outlive its next open().  A FUSE server that does not
-// say FOPEN_KEEP_CACHE empties the file's cache at each: there, loading before the service's own
-// open is for nothing, and an open of ours takes away what the service has read.
+// Owns whether a file's pages survive its next open().  A FUSE server without FOPEN_KEEP_CACHE
+// empties the file's cache at each open: there, pages loaded before the service's own open are
+// lost, and an open of ours drops what the service has read.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_
@@ -21,15 +21,15 @@ class KeptCache {
  public:
   explicit KeptCache(SysRoots roots) : roots_(std::move(roots)) {}
 
-  // Where the directory lies: only FUSE is asked further.
+  // `dir`: the registered directory; only FUSE file systems are examined.
   void Begin(const char* dir);
   bool IsAsked() const { return is_fuse_; }
-  // Whether the file system of this open file drops pages at open().  Tried out once per device, by
+  // Whether the file system of this open file drops pages at open().  Tested once per device, by
   // opening the file again and reading a byte.
   bool DropsAtOpen(int fd);
   bool HasDrops() const { return has_drops_.load(std::memory_order_relaxed); }
 
-  // A process reads the file: it has it open.
+  // A process that reads the file, and so has it open.
   void NoteReader(uint64_t file, int tgid, uint64_t start_ns);
   bool HasReader(uint64_t file) const;
 
@@ -44,7 +44,7 @@ class KeptCache {
   const SysRoots roots_;
   bool is_fuse_ = false;
   std::atomic<bool> has_drops_{false};
-  std::mutex mutex_;  // held while a server is asked
+  std::mutex mutex_;  // held while waiting for a server
   std::unordered_map<dev_t, bool> drops_;
   mutable std::mutex readers_mutex_;
   std::unordered_map<uint64_t, Reader> readers_;

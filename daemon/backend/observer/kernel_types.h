@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few fields of kernel structures that the observer reads.  Only names matter: their places
- * are found when the programs are loaded (CO-RE), so that one object serves all kernels and
- * nothing is generated from the machine that builds it.
+ * The few fields of kernel structures that the observer reads.  Only names matter: libbpf finds
+ * their offsets when the programs are loaded (CO-RE), so one object serves all kernels and nothing
+ * is generated from the build machine.
  */
 /* clang-format off */
 #ifndef PPC_OBSERVER_KERNEL_TYPES_H_
@@ -31,7 +31,7 @@ struct inode {
 	long long i_size;
 };
 
-/* Before 7.1 or so the list of an inode's names is in a named union. */
+/* Before about 7.1 the list of an inode's names is in a named union. */
 union dentry_lists {
 	struct hlist_node d_alias;
 };
@@ -52,7 +52,7 @@ struct dentry___flat {
 	struct hlist_node d_alias;
 };
 
-/* Whether this kernel has btrfs is asked before they are used. */
+/* Used only if the kernel has btrfs. */
 struct btrfs_key {
 	unsigned long long objectid;
 };
@@ -115,7 +115,7 @@ struct folio {
 	unsigned long index;
 };
 
-/* 5.16 to 6.5 */
+/* 5.16 to 6.5. */
 struct folio___order {
 	unsigned char _folio_order;
 };

@@ -96,7 +96,7 @@ void Mappers::Read(const std::vector<pid_t>& pids) {
   }
 }
 
-// mutex_ held.  Not of one whose reader seems to hang.
+// mutex_ held.  False for a process whose reader seems to hang.
 bool Mappers::IsBeingRead() const {
   const auto now = std::chrono::steady_clock::now();
   return std::ranges::any_of(processes_, [&](const auto& entry) {
@@ -129,7 +129,7 @@ std::vector<MappedPart> Mappers::Of(const Visit& visit, const ObserverFiles::Ide
   std::vector<MappedPart> parts;
   for (const auto& [pid, areas] : known) {
     for (const MappedArea& area : *areas) {
-      // On some file systems the devices of stat() and maps differ: there the name has to do.
+      // On some file systems the devices of stat() and maps differ: there the name decides.
       if (area.ino != file.ino || (area.dev != file.dev && NameOf(area.path) != file.name))
         continue;
       const uint64_t from = std::max(offset, area.offset);

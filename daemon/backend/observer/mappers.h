@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns who maps the files: the processes whose faults were seen, and where in their address space.
+// Owns which processes map the files, of those whose faults were seen, and at which addresses.
 //
-// Reading a process's maps waits for its memory's lock, and so does paging out: a process that
-// hangs keeps the thread.  Nothing is locked meanwhile, one thread at most reads a process, and
-// some threads stay out of all processes. Threads: any.  Note never waits.
+// Reading a process's maps waits for its mmap_lock, and so does paging out: a process that hangs
+// blocks the thread.  No lock of ours is held meanwhile, at most one thread reads a process, and
+// some threads stay out of all processes.  Threads: any.  Note never waits.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_MAPPERS_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_MAPPERS_H_
 
@@ -30,17 +30,17 @@ struct MappedPart {
   uint64_t address = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // The whole mapping that it is of, and the file's path there.
+  // The whole mapping that contains it, and the file's path there.
   uint64_t start = 0;
   uint64_t end = 0;
   std::string path;
 };
 
-// Whether the process still has that mapping.  A loader that has read a file maps the next one
-// where the one before was.  `proc`: /proc.
+// Whether the process still has that mapping.  A loader often maps its next file at the address of
+// the last one.  `proc`: /proc.
 bool IsStillMapped(const MappedPart& part, const std::string& proc);
 
-// A line of a process's maps.
+// One line of a process's maps.
 struct MappedArea {
   uint64_t start = 0;
   uint64_t end = 0;
@@ -58,8 +58,8 @@ class Mappers {
   explicit Mappers(std::string proc, uint64_t most_wait_ns = kMostWaitNs)
       : proc_(std::move(proc)), most_wait_(most_wait_ns) {}
 
-  // A thread that reads or changes processes' memory, for as long as it lives.  Waits while
-  // kMostInside others do; they may hang, so not for long: then it must stay out.
+  // Permission to read or change processes' memory, while it lives.  Waits while kMostInside other
+  // threads have one; since they may hang, it gives up soon, and the thread must stay out.
   class Visit {
    public:
     explicit Visit(Mappers* mappers) : mappers_(mappers), is_inside_(mappers->Enter()) {}
@@ -75,11 +75,11 @@ class Mappers {
     const bool is_inside_;
   };
 
-  // A process has touched a mapped page.
+  // Notes a process that has touched a mapped page.
   void Note(pid_t pid, uint64_t now_ns);
-  // Parts that overlap the range of the file.  /proc is read at most every kFreshNs per process,
-  // and not by a visitor that stays out.  A process that does not answer counts as it was last
-  // seen.
+  // Mapped parts that overlap the range of the file.  Reads /proc at most every kFreshNs per
+  // process, and not for a visitor that must stay out.  A process that does not answer keeps its
+  // last result.
   std::vector<MappedPart> Of(const Visit& visit, const ObserverFiles::Identity& file,
                              uint64_t offset, uint64_t length, uint64_t now_ns);
 
@@ -87,7 +87,7 @@ class Mappers {
   struct Process {
     uint64_t read_ns = 0;
     uint64_t seen_ns = 0;
-    // A thread reads it, since then.
+    // since then a thread reads it
     std::optional<std::chrono::steady_clock::time_point> read_since;
     std::shared_ptr<const std::vector<MappedArea>> areas;
   };
@@ -103,7 +103,7 @@ class Mappers {
   const std::string proc_;
   const std::chrono::nanoseconds most_wait_;
   std::mutex mutex_;
-  std::condition_variable left_;  // a visitor, or a process that was read
+  std::condition_variable left_;  // notified when a visitor leaves or a process was read
   int inside_ = 0;
   std::unordered_map<pid_t, Process> processes_;
 };

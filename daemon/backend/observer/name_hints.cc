@@ -38,12 +38,12 @@ void NameHints::Note(uint64_t file, uint64_t folder, std::string_view name) {
   if (noted_.names.empty()) {
     for (const auto& [names, most] : {std::pair(&noted_, kNoted), std::pair(&kept_, kKept)}) {
       names->names.resize(most);
-      names->places.resize(8 * std::bit_ceil(most));  // so that few files share a place
+      names->places.resize(8 * std::bit_ceil(most));  // sparse, so that few files share a place
     }
   }
   Name* const noted = noted_.Add(file);
   noted->folder = folder;
-  noted->name.assign(name);  // into the place of the name before
+  noted->name.assign(name);  // reuses the previous name's memory
 }
 
 void NameHints::Keep(uint64_t file) {
@@ -67,7 +67,7 @@ void NameHints::Learn(uint64_t file, const std::string& path) {
   const std::lock_guard lock(mutex_);
   const Name* const name = Find(file);
   if (name == nullptr) return;
-  const size_t base = path.rfind('/') + 1;  // 0: it lies in the root
+  const size_t base = path.rfind('/') + 1;  // 0: the file is in the root
   if (std::string_view(path).substr(base) != name->name) return;
   if (folders_.size() >= kFolders && !folders_.contains(name->folder))
     folders_.erase(folders_.begin());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the kernel told of the names of discovered files: the base name and the inode of the
-// directory, of the last few and of those that are kept, and the paths of such directories.  A path
-// from here is a hint: the caller checks which file it leads to.
+// Owns the kernel's hints to names of discovered files: base name and inode of the directory, for
+// the last few files and those to be kept, and the paths of these directories.  A path from here is
+// only a hint: the caller checks which file it names.
 //
-// More names are kept than events wait for one.  From the first name on it takes 4 MiB, with long
-// names 8 MiB.
+// More names are kept than events can be waiting for one.  Takes 4 MiB from the first name on, with
+// long names 8 MiB.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_NAME_HINTS_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_NAME_HINTS_H_
@@ -21,13 +21,13 @@ namespace ppc {
 
 class NameHints {
  public:
-  // The kernel named a file.
+  // Notes a name that the kernel reported.
   void Note(uint64_t file, uint64_t folder, std::string_view name);
-  // Its name will be asked for: others that are only noted do not push it out.
+  // The name will be needed: names only noted do not replace it.
   void Keep(uint64_t file);
-  // Below the root; "": its name or its directory is not known.
+  // Path below the root; "": its name or directory is unknown.
   std::string PathOf(uint64_t file) const;
-  // The file was found at `path`.  If that is the name that was noted, its directory is known now.
+  // The file was found at `path`.  If its name is the noted one, its directory's path is now known.
   void Learn(uint64_t file, const std::string& path);
 
  private:
@@ -36,10 +36,10 @@ class NameHints {
     uint64_t folder = 0;
     std::string name;
   };
-  // The oldest is replaced first.
+  // A ring: the oldest entry is replaced first.
   struct Names {
     std::vector<Name> names;
-    std::vector<uint32_t> places;  // in names, by file; direct-mapped
+    std::vector<uint32_t> places;  // indexes into names, by file; direct-mapped
     size_t next = 0;               // in names
 
     Name* Add(uint64_t file);

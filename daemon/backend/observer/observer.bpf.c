@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a stock kernel tells of its page cache, turned into the events of a PPC mount: insertions
- * are misses, reads and faults are positions.  Runs on the application's path, so everything here
- * is bounded: an unregistered file costs one look-up, a listed one mostly two, and what
- * does not fit into a ring is counted and forgotten.
+ * BPF programs that turn a stock kernel's page-cache activity into events of a PPC mount:
+ * insertions are misses, reads and faults are positions.  They run on the application's path, so
+ * all work is bounded: an unregistered file costs one look-up, a listed one mostly two; an event
+ * that does not fit into its ring is counted and dropped.
  *
- * Linux 6.12 and later has tracepoints for all three; before, functions are entered (fentry).  The
- * loader of this object picks the programs that this kernel can have.
+ * Linux 6.12 and later has tracepoints for all three; before, fentry programs enter functions.  The
+ * loader of this object chooses the programs for the running kernel.
  */
 #include "observer_note.h"
 
@@ -35,12 +35,12 @@ static __always_inline unsigned int folio_order(struct folio *folio)
 	return order <= MAX_FOLIO_ORDER ? order : 0;
 }
 
-/* What the page cache has at a page: a folio, a value or nothing. */
+/* The entry of a page in the page cache: a folio, a value or nothing. */
 static __always_inline unsigned long entry_at(struct address_space *mapping, __u64 index)
 {
 	unsigned long entry = (unsigned long)BPF_CORE_READ(mapping, i_pages.xa_head);
 
-	/* Nodes are marked by 2 in the low bits; small ones of these name another slot. */
+	/* The low bits of nodes are 2; small such entries refer to sibling slots. */
 	for (int level = 0; level < XA_MOST_LEVELS && (entry & 3) == 2; level++) {
 		struct xa_node *node = (void *)(entry - 2);
 		__u64 slot = index >> BPF_CORE_READ(node, shift) & (XA_SLOTS - 1);
@@ -55,8 +55,8 @@ static __always_inline unsigned long entry_at(struct address_space *mapping, __u
 }
 
 /*
- * The folio that holds a page; false: none.  An index beyond the tree leads to some other's entry,
- * and what is freed meanwhile may say anything.
+ * The folio that holds a page; false: none.  An index beyond the tree finds some other page's
+ * entry, and memory freed meanwhile may hold anything.
  */
 static __always_inline _Bool folio_range(struct address_space *mapping, __u64 index, __u64 *first,
 					 __u64 *end)
@@ -87,7 +87,7 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 	inode = find_wanted(host, &config);
 	if (!inode)
 		return;
-	/* A runner that wants positions alone needs the named page only. */
+	/* A runner that wants only positions needs only the named page. */
 	if (looks_for_folios && config->wants_trace) {
 		__u64 folio = end, folio_end;
 
@@ -119,7 +119,7 @@ int BPF_PROG(on_insert, void *inserted)
 		index = BPF_CORE_READ(page, index);
 	}
 	host = BPF_CORE_READ(mapping, host);
-	/* A read at the end of a file inserted a page there (before 5.12). */
+	/* Before 5.12 a read at the end of a file inserts a page there. */
 	if (host && !has_folios && (__s64)(index << PAGE_SHIFT) >= BPF_CORE_READ(host, i_size))
 		return 0;
 	if (host)
@@ -139,7 +139,7 @@ int BPF_PROG(on_read, struct address_space *mapping, unsigned long first, unsign
 	inode = host ? find_wanted(host, &config) : 0;
 	if (!inode)
 		return 0;
-	/* It names the rest of the request, which may go on beyond the end. */
+	/* The range is the rest of the request, which may end beyond the file. */
 	size = (BPF_CORE_READ(host, i_size) + PAGE_BYTES - 1) >> PAGE_SHIFT << PAGE_SHIFT;
 	if (end > size)
 		end = size;
@@ -167,7 +167,7 @@ static __always_inline struct inode *host_of_file(struct file *file)
 	return BPF_CORE_READ(file, f_mapping, host);
 }
 
-/* Before 6.12: the same, from the functions that the tracepoints are in now. */
+/* Before 6.12: the functions that contain these tracepoints now. */
 SEC("fentry/filemap_fault")
 int BPF_PROG(enter_fault, struct vm_fault *vmf)
 {
@@ -189,7 +189,7 @@ int BPF_PROG(enter_map, struct vm_fault *vmf, unsigned long first, unsigned long
 	return 0;
 }
 
-/* From 6.18 a fault maps the whole folio, of which its tracepoint names one page. */
+/* From 6.18 on a fault maps the whole folio; its tracepoint names one page. */
 SEC("fentry/set_pte_range")
 int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, unsigned int pages,
 	     unsigned long address)
@@ -205,7 +205,7 @@ int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, uns
 	return 0;
 }
 
-/* A huge page at once, which no tracepoint tells. */
+/* Maps a huge page at once; no tracepoint reports it. */
 SEC("fexit/do_set_pmd")
 int BPF_PROG(exit_map_pmd, struct vm_fault *vmf)
 {
@@ -216,7 +216,7 @@ int BPF_PROG(exit_map_pmd, struct vm_fault *vmf)
 		      ((BPF_CORE_READ(vmf, address) - BPF_CORE_READ(vma, vm_start)) >> PAGE_SHIFT);
 	__u64 code = 0;
 
-	/* not 0: it is mapped in small pages instead */
+	/* not 0: mapped by small pages instead */
 	if (!host || bpf_get_func_ret(ctx, &code) || (__u32)code)
 		return 0;
 	index = index / PMD_PAGES * PMD_PAGES;
@@ -233,7 +233,7 @@ static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter
 
 	if (!host)
 		return;
-	/* A program that reads until nothing comes asks beyond the end. */
+	/* A program that reads until end of file asks beyond it. */
 	size = BPF_CORE_READ(host, i_size);
 	if (end > size)
 		end = size;
@@ -249,7 +249,7 @@ int BPF_PROG(enter_filemap_read, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-/* 5.10 */
+/* 5.10. */
 SEC("fentry/generic_file_buffered_read")
 int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
 {
@@ -260,8 +260,8 @@ int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
 #define IOCB_WRITE (1 << 6)
 
 /*
- * The task reads so many bytes past the page cache.  All are counted; of each thread and file the
- * first read is told.
+ * Direct I/O of `bytes` by the task.  Counts all of it, and reports the first such read of each
+ * thread and file.
  */
 static __always_inline void note_direct(struct inode *host, __u64 bytes)
 {
@@ -309,7 +309,7 @@ static __always_inline void enter_direct(struct kiocb *iocb, struct iov_iter *it
 		note_direct(host, end - offset);
 }
 
-/* 6.5 and later; of file systems on iomap.  No read through the page cache comes here. */
+/* 6.5 and later, for file systems on iomap.  Buffered reads do not come here. */
 SEC("tp_btf/iomap_dio_rw_begin")
 int BPF_PROG(on_direct, struct kiocb *iocb, struct iov_iter *iter)
 {
@@ -324,7 +324,9 @@ int BPF_PROG(enter_iomap_dio, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-/* Tells one directory, if it asked for that executable.  A function of its own for the verifier. */
+/*
+ * Reports an exec to one directory that asked for the executable.  Not inlined, for the verifier.
+ */
 __noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
 {
 	struct obs_exec_key key = { .ino = ino, .dev = dev, .dir = dir };
@@ -344,8 +346,8 @@ __noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
 }
 
 /*
- * A process has begun to run a program.  For a script it is the interpreter.  The inode is the one
- * that the page cache knows, as for files: of overlay the lower one.
+ * A process has begun to run a program; for a script, its interpreter.  The inode is the page
+ * cache's, as for files: on overlay the lower one.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm *binprm)
@@ -364,7 +366,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm
 	return 0;
 }
 
-/* The page cache's inodes behind mappings; user space picks those it wants. */
+/* Lists the page cache's inodes behind mappings; user space selects its own. */
 SEC("iter/task_vma")
 int list_vmas(struct bpf_iter__task_vma *ctx)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the BPF programs of the observer and the runner say to each other: records and map
-// values.  Both sides are built from this file; no stored form, no version.
+// Owns the records and map values that the observer's BPF programs and the runner exchange.  Both
+// sides are built from this file; nothing is stored, so there is no version.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_
 
@@ -16,17 +16,17 @@ typedef long long int64_t;
 #endif
 
 enum {
-  kObsPageBytes = 4096,          // that the programs are built for
+  kObsPageBytes = 4096,          // page size that the programs are built for
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
-  kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are discovered
-  kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept, or more by CPUs
-  kObsMaxUnknown = 1 << 12,      // unlisted inodes that are remembered, or more by CPUs
-  kObsLruPerCpu = 256,           // entries of these two per CPU: each takes 128 for itself
-  kObsMaxOwn = 1 << 13,          // processes that load for us
+  kObsMaxInodes = 1 << 17,       // listed files of all directories; others are discovered
+  kObsMaxReaders = 1 << 13,      // tracked (file, thread) pairs; more on machines with many CPUs
+  kObsMaxUnknown = 1 << 12,      // remembered unlisted inodes; likewise
+  kObsLruPerCpu = 256,           // least entries per CPU of these two maps: each CPU reserves 128
+  kObsMaxOwn = 1 << 13,          // processes that load for the runners
   kObsMaxExecutables = 1 << 12,  // of all directories together
-  kObsMostNews = 64,             // insertions told of one unlisted inode
+  kObsMostNews = 64,             // reported insertions per unlisted inode
   kObsMostDepth = 40,            // directories between a file and a registered one
-  kObsNameBytes = 64,            // of a file's name that is told, its end included
+  kObsNameBytes = 64,            // reported bytes of a file's name, NUL included
   kObsAnyDir = kObsMaxDirs + 1,
 };
 
@@ -34,24 +34,24 @@ enum {
 struct obs_inode_key {
   uint64_t ino;
   uint32_t dev;        // the kernel's form: major << 20 | minor
-  uint32_t subvolume;  // of btrfs: two may agree in all else; 0 elsewhere
+  uint32_t subvolume;  // of btrfs, where two may agree in all else; else 0
 };
 
 struct obs_inode {
   uint64_t file;  // the runner's number
-  uint64_t addr;  // of the inode, salted; compared where `by_addr` says that the key is not unique
+  uint64_t addr;  // of the inode, salted; compared if `by_addr` says that the key is not unique
   uint32_t dir;
   uint32_t generation;
   uint32_t by_addr;
-  uint32_t has_subvolumes;  // no file: look again with the subvolume
+  uint32_t has_subvolumes;  // not a file: look up again with the subvolume
 };
 
 // An unlisted inode that was discovered.
 struct obs_news {
   uint64_t addr;  // of the inode, salted
   uint64_t since_ns;
-  uint32_t told;  // insertions
-  uint32_t dir;   // that it lies in; kObsMaxDirs: none, kObsAnyDir: that cannot be told
+  uint32_t told;  // reported insertions
+  uint32_t dir;   // that contains it; kObsMaxDirs: none, kObsAnyDir: unknown
 };
 
 // A registered directory's own inode.
@@ -61,54 +61,54 @@ struct obs_root_key {
   uint32_t pad;
 };
 
-// A device with files of a directory.
+// A device that has files of a directory.
 struct obs_device_key {
   uint32_t dev;
   uint32_t dir;
 };
 
-// An executable whose execs a directory's runner wants to be told of.
+// An executable whose execs a runner wants.
 struct obs_exec_key {
   uint64_t ino;  // as the page cache knows it
   uint32_t dev;  // the kernel's form
   uint32_t dir;
 };
 
-// What a directory's runner wants to be told.
+// The events that a directory's runner wants.
 struct obs_dir {
-  uint64_t beacon;       // bytes of a file between two positions of one thread
-  uint64_t woken_ns;     // when the reader of the ring was woken last
-  uint64_t urgent_ns;    // the same, for misses
-  uint32_t is_watched;   // insertions are told; without it nothing is
-  uint32_t wants_trace;  // every access
+  uint64_t beacon;       // bytes of a file between two reported positions of one thread
+  uint64_t woken_ns;     // when the ring's reader was last woken
+  uint64_t urgent_ns;    // likewise, for misses
+  uint32_t is_watched;   // 1: insertions are reported; 0: nothing is
+  uint32_t wants_trace;  // report every access
   uint32_t wants_progress;
-  uint32_t wants_unlisted;  // every insertion into an unlisted file, not the first alone
-  uint64_t root_dev;        // of the directory itself, as stat() has it
+  uint32_t wants_unlisted;  // report every insertion into an unlisted file, not only the first
+  uint64_t root_dev;        // of the directory itself, as in stat()
   uint64_t root_ino;
-  uint32_t depth;  // of its path: of two that hold a file the deeper one has it
+  uint32_t depth;  // of its path: the deeper of two directories owns a common file
   uint32_t wants_execs;
-  uint32_t wants_opens;  // kObsOpen
+  uint32_t wants_opens;  // report kObsOpen
   uint32_t pad;
 };
 
-// The process that loaded the programs says this to the runners that use them.
+// State of the programs, for the runners that use them, from the process that loaded them.
 struct obs_state {
   uint32_t has_tracepoints;
   uint32_t has_task_regs;
   uint32_t can_learn;
-  uint32_t sees_pmds;  // what is mapped by huge pages
+  uint32_t sees_pmds;  // huge-page mappings are reported
   uint32_t inserts;    // attached now
   uint32_t accesses;
   uint32_t can_tell_execs;
   uint32_t execs;        // attached now
   int32_t error;         // errno of the last try to attach
-  uint32_t updates;      // tries so far
-  uint32_t max_readers;  // that the map of readers holds
+  uint32_t updates;      // number of tries so far
+  uint32_t max_readers;  // capacity of the map of readers
   uint32_t can_tell_direct;
-  uint64_t skipped;  // runs that the kernel left out, as of the last update
+  uint64_t skipped;  // runs skipped by the kernel, at the last update
 };
 
-// One (file, thread).
+// One thread that reads one file.
 struct obs_reader_key {
   uint64_t file;
   uint32_t tid;
@@ -116,20 +116,20 @@ struct obs_reader_key {
 };
 
 struct obs_reader {
-  uint64_t told;      // offset of the position told last
-  uint64_t told_end;  // and where that access ended
-  uint64_t first;     // accesses gathered, not told yet: [first, end)
+  uint64_t told;      // offset of the last reported position
+  uint64_t told_end;  // end of that access
+  uint64_t first;     // accesses not reported yet: [first, end)
   uint64_t end;
-  uint64_t miss_end;  // insertions told up to here, then gathered: [miss_end, miss_to)
+  uint64_t miss_end;  // insertions reported up to here, pending: [miss_end, miss_to)
   uint64_t miss_to;
   uint64_t time_ns;      // of the last access or insertion
   uint64_t accessed_ns;  // of the last access
-  uint64_t start_ns;     // of the process, since boot
-  uint64_t cgroup;       // of v2
+  uint64_t start_ns;     // start of the process, since boot
+  uint64_t cgroup;       // cgroup2 id
   int32_t tgid;
   uint8_t flags;
   uint8_t miss_kind;
-  uint8_t is_direct;  // told that it reads with O_DIRECT
+  uint8_t is_direct;  // O_DIRECT reads of it were reported
   uint8_t pad;
 };
 
@@ -139,10 +139,10 @@ enum {
   kObsMissFault = 2,
   kObsProgress = 3,
   kObsAccess = 4,
-  kObsOpen = 5,        // its thread has begun to read with O_DIRECT; of no other open
+  kObsOpen = 5,        // the thread's first O_DIRECT read; no other open is reported
   kObsUnknown = 0x80,  // an inode of a registered device that no directory lists
-  kObsMoved = 0x81,    // a listed inode has another address or generation than was learnt
-  kObsExec = 0x82,     // a process has begun to run an executable; `offset` is its user
+  kObsMoved = 0x81,    // a listed inode whose address or generation has changed
+  kObsExec = 0x82,     // a process has begun to run an executable; `offset` is its user id
 };
 enum {
   kObsNotUser = 0x01,
@@ -151,7 +151,7 @@ enum {
 };
 
 struct obs_event {
-  uint64_t file;  // kObsUnknown, kObsMoved, kObsExec: the inode's number
+  uint64_t file;  // kObsUnknown, kObsMoved, kObsExec: inode number
   uint64_t offset;
   uint64_t length;
   uint64_t time_ns;
@@ -164,34 +164,34 @@ struct obs_event {
   uint8_t flags;
   uint32_t dev;         // kObsUnknown, kObsMoved, kObsExec
   uint32_t generation;  // kObsUnknown
-  uint32_t miss_kind;   // kObsUnknown: what it is to the reader
+  uint32_t miss_kind;   // kObsUnknown: kind for the runner's event
 };
 
-// The record of kObsUnknown; without a name it ends with the event, else with the name.
+// The record of kObsUnknown; it ends after the event if there is no name.
 struct obs_unknown {
   struct obs_event event;
-  uint64_t folder;  // inode of the directory that the name is in
+  uint64_t folder;  // inode of the directory that has the name
   char name[kObsNameBytes];
 };
 
-// Per CPU and directory.
+// Counters per CPU and directory.
 struct obs_counts {
   uint64_t sent;
-  uint64_t lost;       // the ring was full, or a reader could not be remembered
-  uint64_t readers;    // remembered anew
-  uint64_t coalesced;  // accesses and insertions that went into another event
+  uint64_t lost;       // the ring was full, or the reader was not tracked
+  uint64_t readers;    // newly tracked
+  uint64_t coalesced;  // accesses and insertions merged into another event
   uint64_t wakeups;
-  uint64_t bypassed;  // bytes of reads with O_DIRECT
+  uint64_t bypassed;  // bytes of O_DIRECT reads
 };
 
-// What the iterator over our own mappings says of each.
+// A record of the iterator over mappings.
 struct obs_vma {
   uint64_t start;
-  uint64_t addr;  // of the inode that its pages belong to, salted
+  uint64_t addr;  // of the mapped inode, salted
   uint64_t ino;
   uint32_t dev;
   uint32_t generation;
-  int32_t tgid;  // whose mapping, in the kernel's own numbers
+  int32_t tgid;  // process of the mapping, in the initial pid namespace
   uint32_t subvolume;
 };
 

@@ -16,7 +16,7 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kFirstScanNs = 500 * kNsPerMs;  // what a registration waits for
+constexpr uint64_t kFirstScanNs = 500 * kNsPerMs;  // a registration waits this long
 constexpr uint64_t kGatherNs = 100 * kNsPerMs;
 
 Event FromRecord(const obs_event& raw) {
@@ -113,11 +113,11 @@ Capabilities ObserverBackend::Caps() const {
   caps.misses_direct = true;
   caps.execs = programs_->CanTellExecs();
   caps.exact_counts = false;
-  caps.least_loads = 4;  // each waits for its step before it asks for the next
+  caps.least_loads = 4;  // each load waits for its step before the next
   caps.limits = {
       "the kernel's own read-ahead stays on; there is no demand window",
       "pages that several processes have touched are not evicted before they are unmapped",
-      "loaded and evicted bytes are estimates where others use the same pages",
+      "loaded and evicted bytes are estimates if other processes use the same pages",
       ("opens and closes are not seen, and accesses through mappings that are in place already "
        "only where a page is not mapped yet")};
   if (!programs_->CanTellDirect()) {
@@ -147,12 +147,12 @@ Capabilities ObserverBackend::Caps() const {
   if (index_->IsCut()) {
     caps.limits.emplace_back(
         "not all files can be listed here, and this file system opens none by "
-        "its number: what is not listed is not seen");
+        "its number: reads of unlisted files are not seen");
   }
   if (const uint64_t bypassed = programs_->Counts().bypassed; bypassed != 0) {
     caps.limits.push_back(std::to_string(bypassed >> 20) +
                           " MiB were read with O_DIRECT, past the page cache: nothing is loaded "
-                          "ahead for who reads so");
+                          "ahead for such readers");
   }
   return caps;
 }
@@ -165,9 +165,9 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
                                      .opens = options.open_close,
                                      .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
-  // Reads of files that are not listed yet are not reported.
+  // Reads of files not listed yet were not reported.
   has_lost_ |= options.trace && !worker_->HasListed();
-  worker_->WantScan();  // reports before were dropped
+  worker_->WantScan();  // reports before this were dropped
   attached_ = true;
   is_traced_ = options.trace;
   return Ok();
@@ -183,7 +183,7 @@ void ObserverBackend::Detach() {
 int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
   auto* const backend = static_cast<ObserverBackend*>(self);
   if (bytes < sizeof(obs_event)) return 0;
-  // Below 0 ends the turn: the batch is full.
+  // A negative result ends the turn: the batch is full.
   return backend->Take(data, bytes) ? 0 : -ENOBUFS;
 }
 
@@ -243,7 +243,7 @@ void ObserverBackend::Tell(const obs_reader_key& key, const obs_reader& reader) 
   put(reader.first, reader.end, EventKind::kAccess, reader.flags);
 }
 
-// A reader that pauses leaves its last accesses and insertions untold.
+// A reader that pauses has unreported accesses and insertions.
 void ObserverBackend::GatherOld() {
   const uint64_t now = MonotonicNs();
   if (!attached_ || now < gathered_ns_ + kGatherNs) return;
@@ -252,7 +252,7 @@ void ObserverBackend::GatherOld() {
                           [this](const auto& key, const auto& reader) { Tell(key, reader); });
 }
 
-// Nothing is taken out: a reader that goes on meanwhile would lose what it adds.
+// Copies without removing: a reader that continues meanwhile would lose its additions.
 void ObserverBackend::Gather() {
   if (!attached_ || !is_traced_) return;
   programs_->EachGathered([this](const auto& key, obs_reader reader) {
@@ -265,7 +265,7 @@ size_t ObserverBackend::Drain(std::span<Event> batch) {
   filling_ = Filling{batch, 0};
   if (batch.empty()) return 0;
   (void)ring_buffer__consume(ring_.get());
-  // What was gathered is older than what the rings say next, younger than what they said.
+  // Gathered accesses are older than the next events of the rings, younger than the last.
   GatherOld();
   while (filling_.count < batch.size() && !later_.empty()) {
     Put(later_.front());
@@ -299,7 +299,7 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 // ----------------------------------------------------------------------- names
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
-  // The file has just been read from a local file system: what is asked for is in memory.  To ask
+  // The file has just been read from a local file system, so its metadata is in memory.  Asking
   // another thread for each of very many files would be too slow.
   if (index_->HasDiscovered()) return index_->Resolve(file, path);
   ObserverThread::Answer answer = worker_->Ask([this, file] {
@@ -341,9 +341,9 @@ Result<BackendCounters> ObserverBackend::Counters() {
   return counters;
 }
 
-// By the worker.
+// Called on the worker.
 ObserverThread::Looked ObserverBackend::Look() {
-  // What is idle goes first: the look below may wait for the file system.
+  // Close idle files first: the look-up below may wait for the file system.
   const uint64_t again_ns = io_->Look(MonotonicNs());
   return {again_ns, index_->LookBelow()};
 }

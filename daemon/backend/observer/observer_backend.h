@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns PPC on a stock kernel for one directory: no module, no mount.  Events come from BPF
+// Owns PPC on a stock kernel for one directory, without module or mount.  Events come from BPF
 // programs on the page cache's tracepoints; loading and evicting use ordinary system calls on the
-// files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
+// files, within their limits (see evict_ladder.h, docs/backends.md).
 //
 // Holds no descriptor below the directory while nothing is loaded.
-// Threads: as in backend.h; one of its own, see observer_thread.h.  The thread that drains events
-// waits for no file system.
+// Threads: as in backend.h, and one of its own, see observer_thread.h.  The thread that drains
+// events never waits for a file system.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 
@@ -31,8 +31,8 @@ namespace ppc {
 
 class ObserverBackend : public Backend {
  public:
-  // `dir` is canonical.  Without programs it loads its own.  An error says in one line what cannot
-  // work here and what to do.
+  // `dir` is canonical.  Without `programs` it loads its own.  An error is one line with the
+  // problem and its remedy.
   static Result<std::unique_ptr<ObserverBackend>> Open(
       const std::string& dir, const SysRoots& roots,
       std::unique_ptr<ObserverPrograms> programs = nullptr, ObserverFiles::Limits limits = {});
@@ -44,7 +44,7 @@ class ObserverBackend : public Backend {
   uint64_t NowNs() const override;
   Status Attach(const AttachOptions& options) override;
   void Detach() override;
-  void RenewLease() override {}  // nothing waits for us: there is no lease
+  void RenewLease() override {}  // no lease: the kernel waits for no consumer
   size_t Drain(std::span<Event> batch) override;
   void KeepName(uint64_t file) override { index_->KeepName(file); }
   void Gather() override;
@@ -60,7 +60,7 @@ class ObserverBackend : public Backend {
   }
   Result<uint32_t> Charge(int cgroup_fd) override { return io_->Charge(cgroup_fd); }
   void Uncharge(uint32_t handle) override { io_->Uncharge(handle); }
-  // The kernel's own read-ahead is always on.
+  // Native read-ahead is always on.
   Status SetFileNative(uint64_t, bool) override { return Ok(); }
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
@@ -73,7 +73,7 @@ class ObserverBackend : public Backend {
   struct RingDeleter {
     void operator()(ring_buffer* ring) const;
   };
-  struct Filling {  // what Drain copies into
+  struct Filling {  // where Drain copies to
     std::span<Event> batch;
     size_t count = 0;
   };
@@ -88,8 +88,8 @@ class ObserverBackend : public Backend {
   void Tell(const obs_reader_key& key, const obs_reader& reader);
   ObserverThread::Looked Look();
 
-  static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; what is beyond is left out
-  static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
+  static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; more are dropped
+  static constexpr size_t kMaxLater = 65536;  // taken out of the maps, not drained yet
 
   const std::string dir_;
   const SysRoots roots_;
@@ -102,16 +102,16 @@ class ObserverBackend : public Backend {
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ObserverIo> io_;
 
-  // The executor's.
+  // Used by the executor only.
   Filling filling_;
   std::deque<Event> later_;
   std::vector<Exec> seen_execs_;
-  bool has_lost_ = false;  // to be told with the next event
+  bool has_lost_ = false;  // report a loss with the next event
   bool is_traced_ = false;
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 
-  std::unique_ptr<ObserverThread> worker_;  // ends first
+  std::unique_ptr<ObserverThread> worker_;  // destroyed first
 };
 
 }  // namespace ppc

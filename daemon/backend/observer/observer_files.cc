@@ -26,14 +26,14 @@ namespace {
 
 constexpr long kBcachefsMagic = 0xca451a4e;
 
-// Two of its subvolumes may agree in device, number and generation.
+// On btrfs, inodes of two subvolumes may agree in device, number and generation.
 bool SharesNumbers(int fd) {
   struct statfs fs {};
   if (fstatfs(fd, &fs) != 0) return false;
   return fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == kBcachefsMagic;
 }
 
-// Address space in which each of a number of files has a page of its own.
+// An address range in which each of several files has one page mapped.
 class Window {
  public:
   explicit Window(size_t files)
@@ -142,7 +142,7 @@ Status ObserverFiles::NoteDevice(uint32_t dev) {
   return added;
 }
 
-// `seen` nullptr: what stat() says is what the page cache knows, for all that can be told.
+// `seen` nullptr: no way to ask the page cache, so stat() is believed.
 Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
   const dev_t dev = fresh->info.st_dev;
   const uint64_t known = files_.NumberOf(dev, fresh->info.st_ino);
@@ -164,7 +164,7 @@ Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
   inode.file = number;
   inode.dir = programs_->Directory();
   Status listed = programs_->AddInode(key, inode);
-  if (!listed && listed.error().code == EEXIST) listed = Ok();  // but it has a number here, too
+  if (!listed && listed.error().code == EEXIST) listed = Ok();  // a deeper directory's
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
   const InodeTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
@@ -179,7 +179,7 @@ void ObserverFiles::Forget(uint64_t number) {
   const std::optional<InodeTable::File> file = files_.Get(number);
   if (!file) return;
   programs_->RemoveInode(file->key);
-  // It is to be listed again, though nothing may have changed there since the last time.
+  // List the directory again, even if its time has not changed.
   dirs_[file->parent].mtime_ns = 0;
   files_.Remove(number);
 }
@@ -189,7 +189,7 @@ bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
     if (const uint64_t discovered = discovered_->NumberOf(ino); discovered != 0) {
       programs_->RemoveInode({ino, dev, 0});
       discovered_->Forget(discovered);
-      return true;  // its next reader discovers another file
+      return true;  // its next reader discovers a new file
     }
   }
   std::unique_lock lock(mutex_);
@@ -203,9 +203,9 @@ bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
   switch (LearnAgain(number, *file, &lock)) {
     case Again::kLearnt:
       break;
-    case Again::kChanged:  // the next event says so again
+    case Again::kChanged:  // the next event reports it again
       break;
-    case Again::kAnother:  // also when its generation is another
+    case Again::kAnother:  // also if only its generation differs
       Forget(number);
       return false;
   }
@@ -264,7 +264,7 @@ Result<FileInfo> ObserverFiles::Resolve(uint64_t file, std::string* path) {
 }
 
 Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
-  // The disk is asked without the lock: thousands of files are looked up side by side.
+  // Without the lock: thousands of files are looked up concurrently.
   const Result<UniqueFd> place = OpenBelow(path, O_PATH);
   if (!place) return place.error();
   struct stat info {};
@@ -280,7 +280,7 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
     lock.lock();
   }
   lock.unlock();
-  // By its own name: symbolic links that stay below the root lead to it.
+  // Resolves symbolic links that stay below the root to the file's own name.
   char base[PATH_MAX];
   const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(place->Get()));
   if (realpath(root_.c_str(), base) == nullptr || whole.empty()) return PosixError(path, ESTALE);
@@ -323,7 +323,7 @@ Result<UniqueFd> ObserverFiles::Open(uint64_t file) {
   if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino ||
       info.st_dev != wanted.dev) {
     const std::lock_guard lock(mutex_);
-    Forget(file);  // it may have another name now, which its next reader makes us look for
+    Forget(file);  // it may have another name now; its next reader causes a look-up
     return Error{ESTALE, name + " is gone, or another file now"};
   }
   return fd;
@@ -334,7 +334,7 @@ std::optional<ObserverFiles::Identity> ObserverFiles::IdentityOf(uint64_t file) 
     const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file);
     if (!discovered) return std::nullopt;
     return Identity{discovered_dev_, discovered->ino,
-                    ""};  // here stat() and maps say the same device
+                    ""};  // here stat() and maps agree on the device
   }
   const std::lock_guard lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);

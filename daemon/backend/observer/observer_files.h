@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which files lie below one directory and which inodes they are to the page cache: numbers,
-// names, and the list of inodes that the BPF programs look into.  stat() does not tell the latter
-// (overlay, btrfs, NFS): the kernel is asked, by a look at our own mapping of each file.
+// Owns the files below one directory and their inodes in the page cache: numbers, names, and the
+// list of inodes that the BPF programs check.  stat() does not always show the page cache's inode
+// (overlay, btrfs, NFS), so the kernel is asked through a mapping of each file.
 //
-// So many files are listed.  Where there are more (ext4, xfs and what else opens a file by the
-// number of its inode) the others are discovered: each when a process reads it, and nothing is
-// known of it but its inode.  The kernel's list holds the last of them.
+// A limited number of files is listed.  On file systems that open a file by its inode number (ext4,
+// xfs and others), further files are discovered when a process reads them; only the inode of such a
+// file is known.  The kernel's list holds the most recent ones.
 //
-// What lies below another registered directory that is further down is that one's.
+// A registered directory below this one owns its files.
 //
 // Holds no descriptor: the file system below can be unmounted.
 // Threads: any.
@@ -43,7 +43,7 @@ class ObserverFiles {
  public:
   struct Limits {
     size_t listed = 8192;     // by name
-    size_t in_kernel = 8192;  // of the discovered
+    size_t in_kernel = 8192;  // of the discovered files
   };
   // programs and discovered must outlive this.
   ObserverFiles(std::string root, ObserverPrograms* programs, DiscoveredFiles* discovered,
@@ -54,42 +54,41 @@ class ObserverFiles {
 
   // Lists the directory's files until `deadline_ns` (CLOCK_MONOTONIC); false: there are more.
   Result<bool> Scan(uint64_t deadline_ns);
-  // Goes on where Scan stopped, then looks at directories that changed since; false: there are
-  // more.
+  // Continues where Scan stopped, then checks directories for changes; false: there are more.
   Result<bool> Rescan(uint64_t deadline_ns);
 
-  // ESTALE: unknown, or the file is gone.
-  // *path is empty where only the file's number is known at the moment.
+  // ESTALE: unknown, or the file is gone.  *path is empty if only the file's number is known for
+  // now.
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
-  // Finds a regular file below the directory, also by symbolic links that stay there.
+  // Finds a regular file below the directory, also through symbolic links that stay below it.
   Result<FileInfo> Lookup(const std::string& path);
-  // Opens the file itself; ESTALE when another lies under its name.
+  // Opens the file itself; ESTALE if its name leads to another file.
   Result<UniqueFd> Open(uint64_t file);
-  // The kernel reported the inode (ino, dev) at another address or generation than was listed.
-  // False: its name leads to another inode now; this one may have another name.
+  // The kernel reported the inode (ino, dev) with another address or generation than listed.
+  // False: its name leads to another inode now; this inode may have another name.
   bool OnChangedInode(uint64_t ino, uint32_t dev);
   // The kernel reported an unlisted inode.  We may still know its name, if it belonged to another
   // registered directory before.
   void OnUnlistedInode(uint64_t ino, uint32_t dev);
-  // Not all files are listed.
+  // Whether some files are not listed.
   bool HasDiscovered() const { return has_discovered_.load(std::memory_order_relaxed); }
-  // The number of a file that may be one of the directory's (Resolve tells); 0: it cannot.  Waits
-  // for no file system.
+  // Returns the number of a file that may be in the directory (Resolve decides); 0: it is not.
+  // Never waits for a file system.
   uint64_t Discover(uint64_t ino, uint32_t dev, uint32_t generation);
-  // The kernel's word for the name of a discovered file and the inode of its directory; forgotten
-  // soon unless it is to be kept.
+  // Notes the kernel's name of a discovered file and the inode of its directory; forgotten soon
+  // unless kept.
   void NoteName(uint64_t file, uint64_t folder, std::string_view name) {
     hints_.Note(file, folder, name);
   }
   void KeepName(uint64_t file) { hints_.Keep(file); }
-  // A discovered file, as far as is known without a look at it.
+  // A discovered file, as known without looking it up.
   std::optional<FileInfo> Peek(uint64_t file) const;
-  // It will be read: the kernel is to tell of it.
+  // The file will be read: asks the kernel to report it.
   void Expect(uint64_t file);
-  // Looks which directories are registered below this one now; true: others than before.
+  // Checks which directories are registered below this one; true: they have changed.
   bool LookBelow();
 
-  // A number in /proc/PID/maps: device and inode as stat() shows them, and the base name.
+  // The identity of a file in /proc/PID/maps: device and inode as in stat(), and the base name.
   struct Identity {
     dev_t dev = 0;
     ino_t ino = 0;
@@ -98,9 +97,11 @@ class ObserverFiles {
   std::optional<Identity> IdentityOf(uint64_t file) const;
 
   size_t Files() const;
-  // Files that the page cache does not know (no mapping is possible): their reads are not seen.
+  // Number of files that the page cache does not know (they cannot be mapped): their reads are not
+  // seen.
   uint64_t Unseen() const;
-  // Files are left out: there are too many, and this file system does not open them by number.
+  // Whether files are left out: there are too many, and this file system cannot open them by
+  // number.
   bool IsCut() const { return is_cut_.load(std::memory_order_relaxed); }
 
  private:
@@ -108,9 +109,9 @@ class ObserverFiles {
     uint32_t parent = 0;
     std::string name;
     int64_t mtime_ns = 0;    // when it was listed, 0 = not yet
-    bool is_others = false;  // registered by itself, or below such a one
+    bool is_others = false;  // registered itself, or below such a directory
   };
-  struct Fresh {  // found, not learnt yet
+  struct Fresh {  // found, inode not learnt yet
     UniqueFd fd;
     uint32_t parent = 0;
     std::string name;
@@ -122,29 +123,29 @@ class ObserverFiles {
   }
   std::string PathOf(uint32_t parent, std::string_view name) const;
   std::string PathOf(const InodeTable::File& file) const { return PathOf(file.parent, file.name); }
-  // Makes the directories of a path where they are new.
+  // Finds or adds the directories of a path.
   uint32_t DirectoryOf(const std::string& path);
-  // What a directory's listing says, of a part of it.
+  // An entry of a directory's listing.
   struct Entry {
     std::string name;
     struct stat info {};
-    UniqueFd fd;  // of a file that is to be learnt
+    UniqueFd fd;  // of a file whose inode is to be learnt
   };
-  // Without the lock while the disk is asked.  False: there are too many files.
+  // Drops the lock while waiting for the disk.  False: there are too many files.
   Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
   bool NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<Entry>* entries);
   Result<bool> TakeEntries(uint32_t directory, std::vector<Entry>* entries,
                            std::vector<Fresh>* fresh);
   bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
   Status Learn(std::span<Fresh> fresh);
-  // What the file's name leads to, for which the file system is asked without the lock.
+  // What the file's name leads to; the file system is asked without the lock.
   enum class Again { kLearnt, kAnother, kChanged };
   Again LearnAgain(uint64_t number, const InodeTable::File& file,
                    std::unique_lock<std::mutex>* lock);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
   void Forget(uint64_t file);
   bool IsFull() const { return HasDiscovered() || IsCut(); }
-  // There are too many files, of which this is one.
+  // Handles one of too many files.
   void BeFull(int fd);
   bool IsDiscoveredInode(dev_t dev, ino_t ino) const {
     return HasDiscovered() && dev == discovered_dev_ && discovered_->NumberOf(ino) != 0;
@@ -180,7 +181,7 @@ class ObserverFiles {
   InodeTable files_;
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
-  uint32_t next_look_ = 0;  // directory; of the thread that scans
+  uint32_t next_look_ = 0;  // index of a directory; used by the scanning thread
   std::vector<ObserverPrograms::Root> below_;
 
   const Limits limits_;
@@ -188,13 +189,13 @@ class ObserverFiles {
   std::atomic<bool> is_cut_{false};
   std::atomic<bool> has_discovered_{false};
   NameHints hints_;
-  // The device of discovered files; written before has_discovered_ is.
+  // The device of discovered files; written before has_discovered_.
   dev_t discovered_dev_ = 0;
   uint32_t discovered_key_dev_ = 0;
   int handle_type_ = 0;
   std::mutex listed_mutex_;
   std::deque<std::pair<uint64_t, uint64_t>>
-      listed_;  // discovered that the kernel knows: number, inode
+      listed_;  // discovered files that the kernel knows: number, inode
 };
 
 }  // namespace ppc

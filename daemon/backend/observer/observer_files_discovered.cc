@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the files that are discovered instead of listed: opened by the numbers of their inodes, and
-// the kernel's list of the last of them; and which directories below are others'.
+// Owns the files that are discovered instead of listed: opening them by inode number, and the
+// kernel's list of the most recent ones; and the registered directories below.
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
@@ -23,7 +23,7 @@
 namespace ppc {
 namespace {
 
-// What ext4, f2fs and others put into a handle, and what xfs does.
+// Handle types of ext4, f2fs and others, and of xfs.
 constexpr int kIno32 = 1;
 constexpr int kIno64 = 0x81;
 
@@ -36,13 +36,13 @@ struct Handle {
 };
 static_assert(offsetof(Handle, content) == sizeof(file_handle));
 
-// type 0: an inode that such a handle cannot say.
+// type 0: the handle cannot hold the inode number.
 Handle HandleOf(int type, const DiscoveredFiles::File& file) {
   Handle handle;
   size_t at = type == kIno32 ? sizeof(uint32_t) : sizeof(uint64_t);
   const auto low = static_cast<uint32_t>(file.ino);
   if (type == kIno32 && file.ino != low) return handle;
-  std::memcpy(handle.content, &file.ino, at);  // little-endian, as all that has BTF here
+  std::memcpy(handle.content, &file.ino, at);  // little-endian, as every supported machine
   std::memcpy(handle.content + at, &file.generation, sizeof(file.generation));
   handle.bytes = static_cast<unsigned>(at + sizeof(file.generation));
   handle.type = type;
@@ -76,12 +76,12 @@ void ObserverFiles::BeFull(int fd) {
                OpenHandle(root_, ours, O_PATH).ok();
   }
   if (!can_open) {
-    // As many as the kernel's list takes; where that is full these are all.
+    // The kernel's list takes them all until it is full.
     if (files_.Size() < kObsMaxInodes / 2) return;
     is_cut_.store(true, std::memory_order_relaxed);
     Log(LogLevel::kWarning, root_ +
                                 " has more files than can be listed, and its file system opens "
-                                "none by number: the others are read as without us");
+                                "none by number: the others keep the kernel's own read-ahead");
     return;
   }
   discovered_dev_ = info.st_dev;
@@ -122,8 +122,8 @@ uint64_t ObserverFiles::Discover(uint64_t ino, uint32_t dev, uint32_t generation
   return number;
 }
 
-// By the name that the kernel told, where that leads to the file.  A directory that was replaced by
-// a link must not make us wait for another file system.
+// Opens by the kernel's hint, if that names the file.  A directory replaced by a link must not make
+// this wait for another file system.
 std::optional<ObserverFiles::Named> ObserverFiles::FindByHint(
     uint64_t number, const DiscoveredFiles::File& file) const {
   Named named{.whole = {}, .name = hints_.PathOf(number), .info = {}, .is_below = true};
@@ -167,7 +167,7 @@ Result<FileInfo> ObserverFiles::ResolveDiscovered(uint64_t number, std::string* 
     named = *std::move(found);
   }
   const struct stat& info = named->info;
-  // Its name is not in memory: unless it is known to be ours, this event is not reported.
+  // Its name is not in memory: the event is reported only if the file is known to be ours.
   if (!named->is_named && discovered_->IsConfirmed(number)) return InfoOf(number, info);
   if (!named->is_named)
     return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
@@ -199,7 +199,7 @@ Status ObserverFiles::ListDiscovered(uint64_t number, const DiscoveredFiles::Fil
   const obs_inode_key key{file.ino, discovered_key_dev_, 0};
   UnlistDiscovered(limits_.in_kernel - 1);
   Status added = programs_->AddInode(key, inode);
-  if (!added && added.error().code == ENOSPC) {  // other directories have filled it
+  if (!added && added.error().code == ENOSPC) {  // other directories have filled the list
     UnlistDiscovered(limits_.in_kernel / 2);
     added = programs_->AddInode(key, inode);
   }
@@ -208,13 +208,13 @@ Status ObserverFiles::ListDiscovered(uint64_t number, const DiscoveredFiles::Fil
   return added;
 }
 
-// So many may stay.
+// Keeps at most `most` files.
 void ObserverFiles::UnlistDiscovered(size_t most) {
   const std::lock_guard lock(listed_mutex_);
   while (listed_.size() > most) {
     const auto [number, ino] = listed_.front();
     listed_.pop_front();
-    // Its place may be another's by now.
+    // Its place may be reused by now.
     if (discovered_->NumberOf(ino) == number)
       (void)discovered_->Confirm(number, /*is_listed=*/false);
     programs_->RemoveInode({ino, discovered_key_dev_, 0});
@@ -279,8 +279,8 @@ bool ObserverFiles::LookBelow() {
     const std::optional<InodeTable::File> file = files_.Get(number);
     if (file && dirs_[file->parent].is_others) Forget(number);
   }
-  // Those that have been another's are to be listed again; so are discovered ones, by the directory
-  // that has them.
+  // Directories that were another's are listed again; discovered files are found again through
+  // theirs.
   for (Directory& dir : dirs_) dir.mtime_ns = 0;
   UnlistDiscovered(0);
   return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the looks at the registered directories: which files are new, and which have another name.
+// Owns scanning the registered directory for new and renamed files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -20,7 +20,7 @@ namespace {
 
 bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
 
-// What model files are read for does not count as their use.
+// O_NOATIME: learning an inode does not count as use of the file.
 UniqueFd OpenForReading(int directory, const char* name) {
   const UniqueFd place(openat(directory, name, O_PATH | O_CLOEXEC | O_NOFOLLOW));
   if (!place.IsValid()) return UniqueFd();
@@ -67,8 +67,7 @@ Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<Fresh>* fres
   return Ok();
 }
 
-// Directories are noted, files that are known under another name get it; what stays are files that
-// may be new.
+// Notes directories, and new names of known files; the remaining entries may be new files.
 bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
                                 std::vector<Entry>* entries) {
   const std::lock_guard lock(mutex_);
@@ -76,7 +75,7 @@ bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
     const struct stat& info = entry.info;
     if (HasDiscovered()) return true;
     if (S_ISDIR(info.st_mode)) {
-      if (info.st_dev != dev) return true;  // another file system
+      if (info.st_dev != dev) return true;  // on another file system
       const ObserverPrograms::Root root{info.st_dev, info.st_ino};
       if (std::find(below_.begin(), below_.end(), root) != below_.end()) return true;
       if (dirs_.size() >= kMaxDirectories) BeFull(at);
@@ -99,7 +98,7 @@ Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* 
   const std::lock_guard lock(mutex_);
   for (Entry& entry : *entries) {
     struct stat& info = entry.info;
-    // It is another one now, or a look-up has added it meanwhile.
+    // The name leads to another file now, or a look-up has added the file meanwhile.
     if (!entry.fd.IsValid() || fstat(entry.fd.Get(), &info) != 0 || !S_ISREG(info.st_mode) ||
         files_.NumberOf(info.st_dev, info.st_ino) != 0) {
       continue;
@@ -115,8 +114,8 @@ Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* 
   return true;
 }
 
-// A file was discovered under this name: it has moved, unless the name that we know is as good (a
-// hard link).  False: it is another one, which has the inode of a file that is gone.
+// A file was discovered under this name: it has moved, unless its known name is still valid (a hard
+// link).  False: a new file that reuses the inode of a removed one.
 bool ObserverFiles::KeepName(uint64_t number, uint32_t parent, int directory, const char* name) {
   std::optional<InodeTable::File> file = files_.Get(number);
   if (!file || (file->parent == parent && file->name == name)) return true;
@@ -140,7 +139,7 @@ bool ObserverFiles::KeepName(uint64_t number, uint32_t parent, int directory, co
 
 Result<bool> ObserverFiles::Scan(uint64_t deadline_ns) {
   std::vector<Fresh> fresh;
-  // Grows while it is walked.
+  // dirs_ grows during the walk.
   for (uint32_t at = 0;; ++at) {
     std::unique_lock lock(mutex_);
     while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].is_others)) ++at;
@@ -154,13 +153,13 @@ Result<bool> ObserverFiles::Scan(uint64_t deadline_ns) {
     const Status listed = ListDirectory(at, &fresh);
     lock.lock();
     if (!listed && at == 0 && !IsFull()) return listed.error();
-    // One that cannot be listed (gone, no permission) is not tried over and over.
+    // A directory that cannot be listed (removed, no permission) is not retried.
     if (!listed) dirs_[at].mtime_ns = 1;
   }
 }
 
-// What has not been listed comes first: with thousands of directories a look at each takes longer
-// than a part, on a cold disk always.
+// Unlisted directories come first: checking thousands of directories takes longer than one part, on
+// a cold disk always.
 Result<bool> ObserverFiles::Rescan(uint64_t deadline_ns) {
   Result<bool> listed = Scan(deadline_ns);
   if (!listed || !*listed || IsFull()) return listed;

@@ -18,7 +18,7 @@
 namespace ppc {
 namespace {
 
-constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are of small ones
+constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are loads of small files
 constexpr uint64_t kIdleLookNs = kNsPerSec;
 constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
 constexpr uint64_t kFollowNs = 100 * kNsPerMs;    // while burn groups beside a service have pages
@@ -56,7 +56,7 @@ LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
 }
 
 Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
-  // Thousands of small files a second would take all descriptors.
+  // Keeping thousands of small files a second open would use up all descriptors.
   const Result<OpenFiles::Fd> fd = files_.Open(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
@@ -139,7 +139,7 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
     sum.mapped += done->mapped;
     sum.busy += done->busy;
   }
-  // Neither loaded by us nor missed by a reader that we serve: another's, and left alone.
+  // Neither loaded by us nor missed by a reader of ours: another's pages, left alone.
   const uint64_t seen = sum.dropped + sum.mapped + sum.busy;
   sum.busy += *all > seen ? *all - seen : 0;
   sum.asked = sum.dropped + sum.mapped + sum.busy;
@@ -165,13 +165,13 @@ uint64_t ObserverIo::ReleaseGroups(const EvictRequest& request, int fd) {
   for (const std::shared_ptr<BurnGroups>& groups : AllBurnGroups())
     gone += groups->Release(request.file, request.offset, request.length);
   if (gone == 0) return 0;
-  // Emptying a group may leave some of it.
+  // Emptying a group may leave some pages.
   const Result<uint64_t> left = CachedBytes(fd, request.offset, request.length);
   return left ? std::min(gone, request.length - std::min(request.length, *left)) : 0;
 }
 
-// Later pages there are a stranger's.  What lies beside them in the same unit goes with another
-// part, or went with one before.
+// Pages that come there later are a stranger's.  Also forgets the rest of a partly covered unit if
+// none of it is cached.
 void ObserverIo::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length) {
   constexpr uint64_t kUnit = OwnPages::kUnit;
   uint64_t from = offset / kUnit * kUnit;
@@ -195,7 +195,7 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
           ? ((*fd)->has_own_pages ? CachedBytesOfOwn : CachedBytes)((*fd)->Get(), offset, length)
           : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
   if (!bytes) return bytes.error();
-  // The kernel has reclaimed it.
+  // The kernel has reclaimed the range.
   if (*bytes == 0 && length > 0) own_pages_.Remove(file, offset, length);
   return Residency{.resident = *bytes};
 }
@@ -222,7 +222,8 @@ Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
     if (opened) {
       burn = std::move(*opened);
     } else {
-      Log(LogLevel::kInfo, "what several processes map stays: " + opened.error().message);
+      Log(LogLevel::kInfo,
+          "pages that several processes map stay cached: " + opened.error().message);
     }
   }
   if (burn == nullptr) return handle;
@@ -233,7 +234,7 @@ Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
 
 void ObserverIo::Uncharge(uint32_t handle) {
   charged_.Close(handle);
-  std::shared_ptr<BurnGroups> gone;  // destroyed without the lock
+  std::shared_ptr<BurnGroups> gone;  // destroyed after unlocking
   const std::lock_guard lock(payers_mutex_);
   const auto burn = burn_groups_.find(handle);
   if (burn == burn_groups_.end()) return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the observer does to files: loads, evictions, residency, and what has to be known for
-// them of who reads: whose pages they are, who maps them.
-// Threads: Note by who drains events; Look by the observer's own thread; all else by any.
+// Owns the observer's file operations: loads, evictions, residency; and what they need to know of
+// readers: whose pages they are, and which processes map them.
+// Threads: Note on the thread that drains events; Look on the observer's own thread; the rest on
+// any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 
@@ -36,9 +37,9 @@ class ObserverIo {
 
   ObserverIo(const std::string& dir, const SysRoots& roots, Parts parts);
 
-  // What an event tells of pages and readers.
+  // Notes pages and readers of an event.
   void Note(const Event& event);
-  // Closes what is idle; ns until it wants to be called again.
+  // Closes idle files; returns ns until the next call.
   uint64_t Look(uint64_t now_ns);
 
   // As in backend.h.
@@ -49,17 +50,17 @@ class ObserverIo {
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
-  // What `status` says.
+  // For `status`.
   bool HasDrops() const { return kept_.HasDrops(); }
 
  private:
-  // Whether a load of the file makes sense now, else why not.
+  // Whether loading the file makes sense now, else the reason.
   LoadStop MayLoad(uint64_t file, int fd);
-  // By the process in the service's cgroup, or by ourselves.
+  // Loads in the service's cgroup by its helper process, or here.
   Result<LoadResult> LoadOpen(const LoadRequest& request, int fd);
   std::shared_ptr<BurnGroups> BurnGroupsOf(uint32_t handle);
   std::vector<std::shared_ptr<BurnGroups>> AllBurnGroups();
-  // Bytes of the range that went since nothing of their groups is needed any more.
+  // Bytes of the range that were released because their groups need nothing of it any more.
   uint64_t ReleaseGroups(const EvictRequest& request, int fd);
   void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
 
@@ -70,7 +71,8 @@ class ObserverIo {
   Mappers mappers_;
   KeptCache kept_;
   std::mutex payers_mutex_;
-  // For payers with limited memory.  Both end first: they tell the programs of their processes.
+  // For payers with limited memory.  Both maps are destroyed first: they report their processes to
+  // the programs.
   std::map<uint32_t, std::shared_ptr<BurnGroups>> burn_groups_;  // under payers_mutex_
   CgroupLoaders charged_;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the observer's programs keep (maps), and how an event gets into a directory's ring.
+ * The maps of the observer's programs, and sending an event to a directory's ring.
  */
 /* clang-format off */
 #ifndef PPC_OBSERVER_MAPS_H_
@@ -20,22 +20,22 @@
 #define PAGE_SHIFT 12
 #define PAGE_BYTES (1ULL << PAGE_SHIFT)
 #define PMD_PAGES 512
-#define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
+#define GATHER_BYTES (1ULL << 20)	/* longest piece that one event reports */
 #define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
-#define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
-#define RETURN_NS (10ULL * 1000 * 1000)	/* at a file's beginning again: it is read once more */
+#define URGENT_NS (1000ULL * 1000)	/* likewise, for misses; the runner's nap */
+#define RETURN_NS (10ULL * 1000 * 1000)	/* back at offset 0 after this: read again */
 #define MAX_FOLIO_ORDER 13
 #define XA_MOST_LEVELS 6
 #define XA_SLOTS 64
-#define NEWS_NS (10ULL * 1000 * 1000 * 1000)	/* what was told of so long ago is told again */
+#define NEWS_NS (10ULL * 1000 * 1000 * 1000)	/* until an unlisted inode is reported again */
 
-/* Known before loading, so that what this kernel lacks is left out by the verifier. */
+/* Set before loading, so that the verifier removes code this kernel cannot run. */
 const volatile _Bool has_task_regs = 0;
 const volatile _Bool has_folios = 1;
-/* A fault maps more than its tracepoint says, and fentry on the function that does is not allowed. */
+/* A fault maps more than its tracepoint says, and fentry on the mapping function is not allowed. */
 const volatile _Bool looks_for_folios = 0;
 
-/* New at each loading: user space compares addresses of the kernel, and need not know them. */
+/* New at each loading: user space can compare kernel addresses without knowing them. */
 const volatile __u64 salt = 0;
 
 struct ring {
@@ -58,7 +58,7 @@ struct {
 	__type(value, struct obs_inode);
 } inodes SEC(".maps");
 
-/* Devices that ever had listed files: others' insertions end here. */
+/* Devices that ever had listed files; insertions on others end here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4 * kObsMaxDirs);
@@ -66,7 +66,7 @@ struct {
 	__type(value, __u32);
 } devices SEC(".maps");
 
-/* Which directories have files there. */
+/* Directories that have files on a device. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16 * kObsMaxDirs);
@@ -82,7 +82,7 @@ struct {
 	__type(value, __u32);
 } roots SEC(".maps");
 
-/* Unlisted inodes that were told of already. */
+/* Unlisted inodes that were reported already. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, kObsMaxUnknown);
@@ -104,7 +104,10 @@ struct {
 	__type(value, struct obs_reader);
 } readers SEC(".maps");
 
-/* Processes whose accesses are ours: runners and their helpers in services' cgroups; of which dir. */
+/*
+ * Our own processes (runners, and helpers in services' cgroups) and their directory; their accesses
+ * are not reported.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, kObsMaxOwn);
@@ -112,7 +115,7 @@ struct {
 	__type(value, __u32);
 } own SEC(".maps");
 
-/* Executables whose execs are told, and of which directory. */
+/* Executables whose execs are reported, and their directories. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, kObsMaxExecutables);
@@ -128,7 +131,7 @@ struct {
 	__type(value, struct obs_counts);
 } counts SEC(".maps");
 
-/* Not for the programs: what one process of ours tells the others. */
+/* Not used by the programs: state shared among our processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -141,7 +144,7 @@ static __always_inline __u64 salted(const void *address)
 	return (__u64)address ^ salt;
 }
 
-/* The system call that the task is in; negative: none, it came by a fault of its own. */
+/* The current system call of the task; negative: none, it faulted. */
 static __always_inline long current_syscall(void)
 {
 	long number = 0;
@@ -163,7 +166,7 @@ static __always_inline long current_syscall(void)
 	return number;
 }
 
-/* The cgroup is that of v2, whatever v1 has the memory controller: numbers of two hierarchies meet. */
+/* The cgroup2 id, even if v1 has the memory controller: ids of two hierarchies overlap. */
 static __always_inline void identify(struct task_struct *task, __u64 *start_ns, __u64 *cgroup)
 {
 	*start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
@@ -171,8 +174,8 @@ static __always_inline void identify(struct task_struct *task, __u64 *start_ns, 
 }
 
 /*
- * One event, of `bytes` with what follows it, into the directory's ring; the reader is woken for it
- * unless it was just now.
+ * Sends one event of `bytes`, with the data behind it, to the directory's ring, and wakes the
+ * reader unless it was woken just now.
  */
 static __always_inline void send_bytes(const struct obs_event *event, __u64 bytes, __u32 dir,
 				       struct obs_dir *config, _Bool urgent)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which inode it is that the page cache knows: its key, its name, and the registered directory that
- * has it.
+ * Identifies the page cache's inode: its key, its name, and the registered directory that contains
+ * it.
  */
 /* clang-format off */
 #ifndef PPC_OBSERVER_NAMES_H_
@@ -26,7 +26,7 @@ static __always_inline __u32 subvolume_of(struct inode *host)
 	return BPF_CORE_READ(inode, root, root_key.objectid);
 }
 
-/* Where a directory entry has its place in the list of its inode's names; 0: that cannot be told. */
+/* Offset of a dentry's link in the list of its inode's names; 0: unknown. */
 static __always_inline __u64 alias_place(void)
 {
 	struct dentry___flat *flat = 0;
@@ -40,9 +40,9 @@ static __always_inline __u64 alias_place(void)
 }
 
 /*
- * A name of the inode and its directory, by which the runner finds the file without opening it.
- * The runner checks it: an entry that is freed or renamed meanwhile may say anything.  Returns the
- * name's bytes, 0: it is not in memory, or too long.
+ * Adds a name of the inode and its directory, by which the runner finds the file without opening
+ * it.  The runner checks it, since a dentry freed or renamed meanwhile may hold anything.  Returns
+ * the bytes of the name; 0: not in memory, or too long.
  */
 static __always_inline __u64 add_name(struct inode *host, struct obs_unknown *told)
 {
@@ -64,8 +64,8 @@ static __always_inline __u64 add_name(struct inode *host, struct obs_unknown *to
 }
 
 /*
- * The innermost registered directory that the inode has a name in.  A name of it is there while
- * a task reads it; of overlay's inodes it is the lower file's, which says nothing.
+ * The innermost registered directory that has a name of the inode.  While a task reads the file a
+ * name is cached; for overlay it is the lower file's, which does not help.
  */
 static __always_inline __u32 dir_of(struct inode *host)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What an access or an insertion becomes: the listed inode, the reader, and the events told of it.
+ * Turns accesses and insertions into events: finds the listed inode and the reader.
  */
 /* clang-format off */
 #ifndef PPC_OBSERVER_NOTE_H_
@@ -8,7 +8,10 @@
 
 #include "observer_names.h"
 
-/* The first insertion in a while into an inode that is not listed, or not like this; 0: reported already. */
+/*
+ * The first insertion for a while into an inode that is unlisted or listed differently; NULL:
+ * reported.
+ */
 static __always_inline struct obs_news *new_news(struct inode *host, const struct obs_inode_key *key,
 						 struct obs_news **old)
 {
@@ -41,8 +44,8 @@ static __always_inline void tell_moved(struct inode *host, const struct obs_inod
 enum { TELL_FIRST = 1, TELL_OWNER = 2 };
 
 /*
- * Tells one directory of an insertion into an inode that is not listed; of which is in `how`.
- * A function of its own, so that the verifier follows it once and not once for each directory.
+ * Reports an insertion into an unlisted inode to one directory; `how`: the kind of report.  Not
+ * inlined, so that the verifier checks it once instead of once for each directory.
  */
 __noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __u32 how)
 {
@@ -77,8 +80,8 @@ __noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __
 }
 
 /*
- * An insertion into an inode that is not listed.  All directories on this device may be the one that
- * has it; who lists all its files looks for it once, who does not has its misses from here.
+ * An insertion into an unlisted inode.  Any directory on this device may contain it: one whose
+ * files are all listed looks it up once, others get its misses from here on.
  */
 static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key,
 					 __u64 offset, __u64 end)
@@ -105,8 +108,8 @@ static __always_inline void tell_unknown(struct inode *host, const struct obs_in
 }
 
 /*
- * The listed inode of a mapping.  Numbers are used again: the generation tells, and where two
- * subvolumes share a device and numbers, the subvolume's or the address.
+ * The listed inode of a mapping.  Inode numbers are reused, so the generation is compared; if two
+ * subvolumes share device and numbers, the subvolume or the address is.
  */
 static __always_inline struct obs_inode *find(struct inode *host, struct obs_inode_key *key)
 {
@@ -166,7 +169,7 @@ static __always_inline void send_reader(const struct obs_reader_key *key, struct
 	start_event(&event, key->file, now);
 	event.offset = offset;
 	event.length = end - offset;
-	/* Now: a process may have been moved to its cgroup since, an entry reused for another key. */
+	/* Read now: the process may have changed its cgroup, or the entry may have been reused. */
 	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
 	reader->start_ns = event.start_ns;
 	reader->cgroup = event.cgroup;
@@ -183,7 +186,7 @@ static __always_inline void note_coalesced(__u32 dir)
 		count->coalesced++;
 }
 
-/* What was inserted after the miss that was told, as one event more. */
+/* Reports insertions after the last reported miss, as one event. */
 static __always_inline void flush_misses(const struct obs_reader_key *key,
 					 struct obs_reader *reader, struct obs_dir *config, __u64 now)
 {
@@ -194,7 +197,7 @@ static __always_inline void flush_misses(const struct obs_reader_key *key,
 	reader->miss_end = reader->miss_to;
 }
 
-/* The listed inode, if a runner wants to know its readers. */
+/* The listed inode, if a runner wants its readers. */
 static __always_inline struct obs_inode *find_wanted(struct inode *host, struct obs_dir **config)
 {
 	struct obs_inode_key key;
@@ -229,7 +232,7 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
 	now = bpf_ktime_get_ns();
 	before = reader->accessed_ns;
-	/* A file within one stride would not be told of again, though it is read once more. */
+	/* A file within one stride reports no further position, even if it is read again. */
 	is_back = !offset && now - reader->time_ns >= RETURN_NS;
 	reader->time_ns = reader->accessed_ns = now;
 	flush_misses(&key, reader, config, now);
@@ -242,7 +245,7 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 			note_coalesced(dir);
 		} else if (!(offset >= reader->first && end <= reader->end)) {
 			if (reader->end > reader->first)
-				/* Other files were read since, perhaps. */
+				/* Other files may have been read in between. */
 				send_reader(&key, reader, config, reader->first, reader->end,
 					    kObsAccess, reader->flags, before, 0);
 			reader->first = offset;
@@ -274,8 +277,8 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 }
 
 /*
- * Pages [offset, end) came into the cache for the current task: by its miss or by read-ahead on
- * its behalf.  The first of a run is told at once, since a task waits for it; the rest together.
+ * Pages [offset, end) were inserted for the current task, by its miss or by read-ahead for it.  The
+ * first of a run is reported at once, since a task waits for it; the rest together.
  */
 static __always_inline void note_insertion(struct inode *host, __u64 offset, __u64 end)
 {
@@ -303,10 +306,10 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 	if (!reader)
 		return;
 	now = bpf_ktime_get_ns();
-	/* Later ones are of another request: a task waits again. */
+	/* Later insertions belong to another request: a task waits again. */
 	is_run = now - reader->time_ns < URGENT_NS;
 	reader->time_ns = now;
-	/* Without a kind none was told yet, and the beginning of a file continues nothing. */
+	/* Without a kind none was reported yet; the beginning of a file continues no run. */
 	if (is_run && reader->miss_kind && offset == reader->miss_to &&
 	    end - reader->miss_end <= GATHER_BYTES) {
 		reader->miss_to = end;

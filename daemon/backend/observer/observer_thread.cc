@@ -18,10 +18,10 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kScanPartNs = 50 * kNsPerMs;  // questions wait for so long
-constexpr uint64_t kScanPauseNs = kNsPerSec;     // between two looks at what changed
+constexpr uint64_t kScanPartNs = 50 * kNsPerMs;  // longest part of a scan, for which questions wait
+constexpr uint64_t kScanPauseNs = kNsPerSec;     // between two scans for changes
 constexpr uint64_t kScanRestNs =
-    10 * kNsPerMs;  // between two parts: others want the index and the disk
+    10 * kNsPerMs;  // between two parts: other threads need the index and the disk
 constexpr uint64_t kLookAtDirNs = kNsPerSec;
 constexpr std::chrono::seconds kAnswerTime(1);
 
@@ -95,7 +95,7 @@ ObserverThread::Answer ObserverThread::Ask(std::function<Answer()> question) {
   asked_.notify_one();
   if (answer.wait_for(kAnswerTime) == std::future_status::ready) return answer.get();
   is_stuck_.store(true, std::memory_order_relaxed);
-  // It may have come in between.
+  // It may have arrived just now.
   if (answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     is_stuck_.store(false, std::memory_order_relaxed);
     return answer.get();
@@ -103,7 +103,7 @@ ObserverThread::Answer ObserverThread::Ask(std::function<Answer()> question) {
   return Answer{late, ""};
 }
 
-// mutex_ held.  Where the system has no more threads those that there are will do.
+// mutex_ held.  If the system has no more threads, the existing ones must do.
 void ObserverThread::StartHelper() {
   if (stopping_ || helpers_.size() >= kMostHelpers) return;
   try {
@@ -163,14 +163,14 @@ void ObserverThread::Work() {
     const auto moved = std::exchange(moved_, {});
     const auto unlisted = std::exchange(unlisted_, {});
     const bool looks = now >= look_due;
-    // A start on a cold disk waits for look-ups, not for listing.
+    // A start on a cold disk needs look-ups more than the listing.
     const bool is_asked = !questions_.empty() || answering_ != 0;
     const bool scans = !is_asked && wants_scan_ && now >= scan_due;
     if (scans) wants_scan_ = false;
     if (is_asked && now >= scan_due) scan_due = MonotonicNs() + kScanRestNs;
     lock.unlock();
     bool is_done = true;
-    bool is_forgotten = false;  // it may be there under another name
+    bool is_forgotten = false;  // it may exist under another name
     for (const auto& [ino, dev] : moved) is_forgotten |= !index_->OnChangedInode(ino, dev);
     for (const auto& [ino, dev] : unlisted) index_->OnUnlistedInode(ino, dev);
     Looked looked;
@@ -186,7 +186,7 @@ void ObserverThread::Work() {
       const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
       is_done = !scanned || *scanned;
-      // A process that reads many unlisted files asks for a look each time: at most one a second.
+      // A process that reads many unlisted files asks for a scan each time: at most one a second.
       scan_due = MonotonicNs() + (is_done ? kScanPauseNs : kScanRestNs);
       if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the observer's own thread: whatever may wait for a file system or reads /proc is done here,
-// never by the thread that consumes the events.  Questions that come while it is busy get helpers:
-// a cold disk answers many as fast as one. Threads: any; Ask by those that can do without an
+// Owns the observer's own thread, which does all work that may wait for a file system or reads
+// /proc; the thread that consumes events never does.  While it is busy, helpers answer questions: a
+// cold disk serves many as fast as one.  Threads: any; Ask only by callers that can do without an
 // answer.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_THREAD_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_THREAD_H_
@@ -27,15 +27,15 @@ namespace ppc {
 class ObserverThread {
  public:
   struct Looked {
-    uint64_t again_ns = 0;    // until it wants to be done again
-    bool wants_scan = false;  // as WantScan
+    uint64_t again_ns = 0;    // until the next call
+    bool wants_scan = false;  // see WantScan
   };
   struct Options {
     std::string dir;
     dev_t dev = 0;  // of the directory
     ino_t ino = 0;
-    bool wants_scan = false;       // the first listing did not get through
-    std::function<Looked()> look;  // done every so often
+    bool wants_scan = false;       // the first listing did not finish
+    std::function<Looked()> look;  // called every so often
   };
   struct Answer {
     Result<FileInfo> info;
@@ -49,17 +49,17 @@ class ObserverThread {
   ObserverThread& operator=(const ObserverThread&) = delete;
 
   void WantScan();
-  // A process reads a file that is not listed, or was another directory's.
+  // A process reads a file that is unlisted, or that was another directory's.
   void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See ObserverFiles::OnChangedInode.
   void NoteMoved(uint64_t ino, uint32_t dev);
-  // All that lay below the directory when it was registered has been listed.
+  // Whether all files that existed at registration have been listed.
   bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
-  // The directory's name leads to another one, or nowhere.
+  // Whether the directory's name leads to another directory, or nowhere.
   bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
 
-  // What `question` says, asked on the thread or by a helper.  ETIMEDOUT: the file system has not
-  // answered; while it does not, no caller waits for it again.
+  // Runs `question` on the thread or a helper.  ETIMEDOUT: the file system has not answered; until
+  // it does, no caller waits for it again.
   Answer Ask(std::function<Answer()> question);
 
  private:
@@ -70,7 +70,7 @@ class ObserverThread {
   void LookAtDirectory();
 
   static constexpr size_t kMaxMoved = 65536;
-  static constexpr size_t kMostHelpers = 15;  // and the thread: as many as a policy asks at once
+  static constexpr size_t kMostHelpers = 15;  // and the thread: a policy asks 16 at once
 
   ObserverFiles* const index_;
   const Options options_;
@@ -84,8 +84,8 @@ class ObserverThread {
   std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
   std::vector<std::pair<uint64_t, uint32_t>> unlisted_;
   std::deque<std::function<void()>> questions_;
-  std::condition_variable asked_;  // for helpers
-  size_t idle_ = 0;                // of all threads, those that wait
+  std::condition_variable asked_;  // notifies helpers
+  size_t idle_ = 0;                // waiting threads, of all
   size_t answering_ = 0;
   std::vector<std::thread> helpers_;
   std::thread thread_;

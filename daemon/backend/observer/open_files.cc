@@ -42,7 +42,7 @@ void OpenFiles::Keep(uint64_t file) {
 }
 
 bool OpenFiles::CloseIdle(uint64_t now_ns) {
-  std::vector<Fd> closed;  // without the lock: a server may be asked
+  std::vector<Fd> closed;  // destroyed after unlocking: close() may wait for a server
   const std::lock_guard lock(mutex_);
   std::erase_if(files_, [&](auto& entry) {
     const bool is_idle = now_ns > entry.second.used_ns + entry.second.keep_ns;

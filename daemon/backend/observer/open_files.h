@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the descriptors of the files that are being loaded or evicted: open a little longer than one
-// step takes, since the next follows at once, but no longer, since an open file holds the file
-// system below.
+// Owns the descriptors of files being loaded or evicted.  A file stays open a little longer than
+// one step, for the next step, but no longer, since an open file keeps its file system from being
+// unmounted.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OPEN_FILES_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OPEN_FILES_H_
@@ -21,7 +21,7 @@ class OpenFiles {
  public:
   struct Opened {
     UniqueFd fd;
-    bool has_own_pages;  // asked once: the file system is not asked again for the file's pages
+    bool has_own_pages;  // asked once per open of the file
 
     int Get() const { return fd.Get(); }
   };
@@ -30,18 +30,18 @@ class OpenFiles {
   // index must outlive this.
   explicit OpenFiles(ObserverFiles* index) : index_(index) {}
 
-  // Not `is_kept`: open for as long as the caller has it.
+  // `is_kept` false: open only while the caller holds it.
   Result<Fd> Open(uint64_t file, bool is_kept = true);
-  // Stays open for half a minute without use: opening it again would drop what its reader has read.
+  // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
   void Keep(uint64_t file);
-  // False: none is open any more.
+  // False: no file is open any more.
   bool CloseIdle(uint64_t now_ns);
 
  private:
   struct OpenFile {
     Fd fd;
     uint64_t used_ns = 0;
-    uint64_t keep_ns = 0;  // unused
+    uint64_t keep_ns = 0;  // while unused
   };
 
   ObserverFiles* const index_;

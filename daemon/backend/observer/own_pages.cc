@@ -16,7 +16,7 @@ void OwnPages::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
     discovered_->SetUnits(file, marks);
   }
   if (first < end && is_ours && files_.size() >= kMaxFiles && !files_.contains(file))
-    files_.erase(files_.begin());  // its pages count as a stranger's from now on
+    files_.erase(files_.begin());  // its pages count as strangers' from now on
   const auto found = first < end && is_ours ? files_.try_emplace(file).first : files_.find(file);
   if (found == files_.end()) return;
   std::vector<bool>& units = found->second;

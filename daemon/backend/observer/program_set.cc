@@ -28,7 +28,7 @@ namespace {
 
 constexpr char kKernelTypes[] = "/sys/kernel/btf/vmlinux";
 constexpr uint32_t kRingBytes = 2 << 20;
-// From here on a fault maps the whole folio around its page.
+// From this version on a fault maps the whole folio around its page.
 constexpr int kMapsFolios = 6018;
 
 int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
@@ -43,9 +43,9 @@ bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
 }
 
-// Whether a program may stand at that function of the kernel.  Asked by a program of two
-// instructions: some kernels allow tracepoints and no function entries, and the programs that would
-// be loaded in vain take 0.1 s of a CPU.
+// Whether a program may be attached to that kernel function.  Tested with a program of two
+// instructions: some kernels allow tracepoints but no function entries, and loading the real
+// programs in vain takes 0.1 s of a CPU.
 bool CanEnter(const btf* kernel, const char* function, bpf_attach_type place) {
   const int id = btf__find_by_name_kind(kernel, function, BTF_KIND_FUNC);
   if (id <= 0) return false;
@@ -59,15 +59,15 @@ bool CanEnter(const btf* kernel, const char* function, bpf_attach_type place) {
   return program.IsValid() && UniqueFd(bpf_raw_tracepoint_open(nullptr, program.Get())).IsValid();
 }
 
-// Types of the kernel's modules are for CAP_SYS_ADMIN alone to list.  Without it libbpf must be
-// kept from asking: it takes the refusal for an error, though it looks for btrfs' types only.
+// Only CAP_SYS_ADMIN may list types of kernel modules.  Without it libbpf must not ask: it takes
+// the refusal for an error, although it needs only btrfs' types.
 bool MayListTypes() {
   uint32_t first = 0;
   return bpf_btf_get_next_id(0, &first) == 0 || errno != EPERM || access(kKernelTypes, R_OK) != 0;
 }
 
-// A runner that goes wild must not change what the others are told.  To open by number takes
-// CAP_SYS_ADMIN: without it a plain copy.
+// A misbehaving runner must not change what other runners get.  Opening by id takes CAP_SYS_ADMIN;
+// without it the copy is writable.
 int CopyForReading(int map) {
   bpf_map_info info{};
   uint32_t bytes = sizeof(info);
@@ -78,7 +78,7 @@ int CopyForReading(int map) {
   return copy >= 0 ? copy : fcntl(map, F_DUPFD_CLOEXEC, 0);
 }
 
-// Why programs could not be loaded, and what to do.
+// Error text: why programs could not be loaded, and the remedy.
 Error Explain(const SysRoots& roots, int code) {
   const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
   if (lockdown && lockdown->find("[confidentiality]") != std::string::npos) {
@@ -105,14 +105,14 @@ void ObserverProgramSet::LinkDeleter::operator()(bpf_link* link) const { bpf_lin
 Result<std::unique_ptr<ObserverProgramSet>> ObserverProgramSet::Load(const SysRoots& roots) {
   std::unique_ptr<ObserverProgramSet> set(new ObserverProgramSet());
   const Status opened = set->Open(roots);
-  malloc_trim(0);  // the kernel's types took a while to read
+  malloc_trim(0);  // returns memory that held the kernel's types
   if (!opened) return opened.error();
   return set;
 }
 
 ObserverProgramSet::~ObserverProgramSet() = default;
 
-// Which programs this kernel can have.
+// Chooses the programs for this kernel.
 void ObserverProgramSet::Choose() {
   observer_bpf* s = skeleton_.get();
   const bool has_tracepoints = state_.has_tracepoints != 0;
@@ -133,8 +133,8 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.enter_iomap_dio, tells_direct && !has_direct_tracepoint_);
 }
 
-// A map that forgets the oldest hands 128 entries to each CPU that adds one: with too few the later
-// CPUs take theirs from each other, though most are unused.
+// An LRU map reserves 128 entries for each CPU that adds one: in a small map CPUs take entries from
+// each other although most are unused.
 void ObserverProgramSet::SizeByCpus() {
   const int cpus = std::max(libbpf_num_possible_cpus(), 1);
   const auto by_cpus = static_cast<uint32_t>(cpus) * kObsLruPerCpu;
@@ -144,7 +144,7 @@ void ObserverProgramSet::SizeByCpus() {
                                  std::max<uint32_t>(kObsMaxUnknown, by_cpus));
 }
 
-// An errno.
+// Returns an errno.
 int ObserverProgramSet::LoadChosen(bool has_folios) {
   LIBBPF_OPTS(bpf_object_open_opts, options);
   if (!MayListTypes()) options.btf_custom_path = kKernelTypes;
@@ -192,7 +192,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   looks_for_folios_ = maps_folios && !may_enter;
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
-  // A verifier that refuses one of these programs is no reason to tell nothing.
+  // If the verifier refuses one of these optional programs, the others still load.
   for (uint32_t* const can_tell : {&state_.can_tell_direct, &state_.can_tell_execs}) {
     if (code == 0 || *can_tell == 0) continue;
     *can_tell = 0;
@@ -213,7 +213,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   return Ok();
 }
 
-// A program that is preempted, or entered again, on a CPU is not run there for others meanwhile.
+// The kernel skips a program that is already active on the CPU (preempted, or entered again).
 uint64_t ObserverProgramSet::Skipped() const {
   uint64_t skipped = 0;
   bpf_program* program = nullptr;
@@ -323,7 +323,7 @@ Status ObserverProgramSet::Update() {
     wanted.execs |= is_watched && config.wants_execs != 0 && state_.can_tell_execs != 0;
     wanted.direct |= is_watched && config.wants_opens != 0 && state_.can_tell_direct != 0;
   }
-  // Before 5.13 a function's program can be attached once in its life.
+  // Before 5.13 a function's program can be attached only once.
   const bool stays = KernelVersion() < 5013;
   wanted.accesses |= stays && !access_links_.empty();
   wanted.direct |= stays && !direct_links_.empty();
@@ -355,7 +355,7 @@ Status ObserverProgramSet::AttachWanted(const Wanted& wanted) {
   return Ok();
 }
 
-// Reads through the page cache are told without it, so its failure leaves the others attached.
+// Its failure leaves the others attached: buffered reads are reported without it.
 void ObserverProgramSet::AttachBeside(bool on, std::vector<Link>* links, bpf_program* program,
                                       uint32_t* can_tell) {
   const std::array<bpf_program*, 1> one = {program};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the observer's BPF programs and maps in the kernel: loads them and attaches what the
-// directories together need now, and nothing else, so that many of them cost the machine what one
-// does.  With the last descriptor everything is gone from the kernel; nothing is pinned.
+// Owns the observer's BPF programs and maps in the kernel: loads them, and attaches only the
+// programs that some directory needs now, so that many directories cost the machine as much as one.
+// Everything leaves the kernel with the last descriptor; nothing is pinned.
 //
-// ppcd has one for all its runners, a runner that ppcd did not give one has its own.
+// ppcd has one set for all its runners; a runner without ppcd's set has its own.
 // Threads: one at a time.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_PROGRAM_SET_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_PROGRAM_SET_H_
@@ -25,7 +25,7 @@ struct bpf_program;
 
 namespace ppc {
 
-// What a runner needs to use a set: descriptors, in this order.
+// Descriptors that a runner needs to use a set, in this order.
 enum ObserverFd {
   kObsFdInodes,
   kObsFdUnknown,
@@ -38,7 +38,7 @@ enum ObserverFd {
   kObsFdCounts,
   kObsFdExecutables,
   kObsFdState,
-  kObsFdIterator,  // the program that lists mappings; the map of states where there is none
+  kObsFdIterator,  // the program that lists mappings; else the map of states
   kObsFdRing,      // of the directory
   kObsFdWake,      // eventfd: the directory's wants have changed
   kObsFdCount
@@ -47,28 +47,27 @@ using ObserverFds = std::array<UniqueFd, kObsFdCount>;
 
 class ObserverProgramSet {
  public:
-  // Loads the programs; nothing is attached yet.  An error says in one line what is missing and
-  // what to do.
+  // Loads the programs and attaches none.  An error is one line with the problem and its remedy.
   static Result<std::unique_ptr<ObserverProgramSet>> Load(const SysRoots& roots);
   ~ObserverProgramSet();
   ObserverProgramSet(const ObserverProgramSet&) = delete;
   ObserverProgramSet& operator=(const ObserverProgramSet&) = delete;
 
-  // A new directory: its number in the maps.  Its ring is empty.
+  // Adds a directory and returns its number in the maps.  Its ring is empty.
   Result<uint32_t> AddDirectory();
-  // Forgets what was listed for it, also by a runner that died.
+  // Removes its listed inodes, also those of a runner that died.
   void RemoveDirectory(uint32_t dir);
-  // The directory's runner died: drops all wishes.
+  // The directory's runner died: clears its wants.
   void Silence(uint32_t dir);
   bool IsEmpty() const;
 
-  // Copies for the directory's runner.
+  // Duplicates descriptors for the directory's runner.
   Result<ObserverFds> Share(uint32_t dir) const;
-  // Readable when a runner's wants have changed: Update().
+  // Readable when a runner's wants have changed; then call Update().
   int WakeFd() const { return wake_.Get(); }
-  // Attaches and detaches what all directories together want; an error is told in the map too.
+  // Attaches and detaches by the wants of all directories; errors are also written to the map.
   Status Update();
-  // The runs that the kernel left out; events may be missing, of whichever directory.
+  // Program runs that the kernel skipped; events of any directory may be missing.
   uint64_t Skipped() const;
 
  private:
@@ -104,8 +103,8 @@ class ObserverProgramSet {
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
   bool has_filemap_read_ = true;
   bool maps_folios_ = false;       // a fault maps more than its tracepoint says
-  bool looks_for_folios_ = false;  // and no program may be where it does
-  bool maps_pmds_ = false;         // or what none says
+  bool looks_for_folios_ = false;  // and no program may be attached to the mapping function
+  bool maps_pmds_ = false;         // no tracepoint reports huge-page mappings
   bool has_direct_tracepoint_ = false;
   obs_state state_{};
   UniqueFd wake_;

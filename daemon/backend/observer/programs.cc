@@ -19,17 +19,17 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kAttachNs = 200 * kNsPerMs;  // what ppcd gets for attaching
+constexpr uint64_t kAttachNs = 200 * kNsPerMs;  // longest wait for ppcd to attach
 constexpr useconds_t kAttachLookUs = 500;
 
-// Deletes the keys that `is_gone` picks.
+// Deletes the keys for which `is_gone` is true.
 template <typename Key, typename Value, typename Pick>
 void DeleteWhere(int map, uint32_t limit, Pick is_gone) {
   std::vector<Key> gone;
   Key key{};
   const Key* from = nullptr;
   Value value{};
-  // A key that goes meanwhile makes the walk start again: at most so many steps.
+  // If a key vanishes the walk restarts, so the steps are limited.
   for (uint32_t i = 0; i < limit && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
     from = &key;
     if (bpf_map_lookup_elem(map, &key, &value) == 0 && is_gone(key, value)) gone.push_back(key);
@@ -116,7 +116,7 @@ Status ObserverPrograms::Tell(obs_dir config) {
   config.depth = told_.depth;
   told_ = config;
   if (bpf_map_update_elem(Fd(kObsFdDirs), &dir_, &config, BPF_ANY) != 0) {
-    return PosixError("tell the observer what is wanted", errno);
+    return PosixError("set the observer's wanted events", errno);
   }
   if (own_ != nullptr) return own_->Update();
   const uint64_t one = 1;
@@ -135,14 +135,14 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
-  // The caller may read at once: it is attached when we say so.  A ppcd that has much to
-  // do is not waited for longer; it attaches later.
+  // Programs are attached before this returns, since the caller may read at once.  A busy ppcd is
+  // not waited for longer; it attaches later.
   const bool wants_accesses = wants.progress || wants.trace;
   const uint64_t until = MonotonicNs() + kAttachNs;
   while (true) {
     const obs_state state = State();
     if (state.inserts != 0 && (state.accesses != 0 || !wants_accesses)) return Ok();
-    // An error from before is another directory's.
+    // An earlier error belongs to another directory.
     if (state.error != 0 && state.updates != updates_before)
       return PosixError("attach the observer's programs", state.error);
     if (MonotonicNs() > until) return Ok();
@@ -226,8 +226,8 @@ std::optional<uint32_t> ObserverPrograms::GenerationOf(const obs_inode_key& key)
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
   if (IsDeepers(key)) return Error{EEXIST, "a file belongs to a directory below this one"};
   if (key.subvolume != 0) {
-    // The mark that such files are told apart by the subvolume stays until the programs go: another
-    // directory may have one.
+    // The mark that these files need the subvolume stays until the programs go: another directory
+    // may have such a file.
     Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
     if (!added) return added;
   }
@@ -261,7 +261,7 @@ Status ObserverPrograms::AddDevice(uint32_t dev) {
   return Ok();
 }
 
-// That it is a device of interest stays: another directory may be there.
+// The device stays of interest: another directory may be there.
 void ObserverPrograms::RemoveDevice(uint32_t dev) {
   const obs_device_key key{dev, dir_};
   (void)bpf_map_delete_elem(Fd(kObsFdDirDevices), &key);
@@ -290,7 +290,7 @@ void ObserverPrograms::EachGathered(
 
 void ObserverPrograms::EachReader(
     const std::function<void(const obs_reader_key&, const obs_reader&, bool is_whole)>& each) {
-  // The map has the readers of all directories: in batches, of which most may be others'.
+  // Reads in batches: the map has the readers of all directories.
   constexpr uint32_t kBatch = 512;
   const int map = Fd(kObsFdReaders);
   std::vector<obs_reader_key> keys(kBatch);
@@ -304,7 +304,7 @@ void ObserverPrograms::EachReader(
     for (uint32_t i = 0; i < count; ++i) {
       obs_reader again{};
       if (keys[i].dir != dir_ || bpf_map_lookup_elem(map, &keys[i], &again) != 0) continue;
-      // Copied while its thread writes it may be half of two places; what comes next tells of it.
+      // A copy made during a write may mix two positions; a later event reports that access.
       const bool is_whole = readers[i].first == again.first && readers[i].end == again.end &&
                             readers[i].accessed_ns == again.accessed_ns;
       each(keys[i], again, is_whole);
@@ -322,8 +322,8 @@ void ObserverPrograms::TakeGathered(
     ++there;
     if (is_whole && reader.time_ns + older_ns <= now_ns) old.push_back(key);
   });
-  // What was made and is neither there nor taken was pushed out by others, with what it had
-  // gathered.
+  // Entries that were made but are neither present nor taken were replaced by other directories'
+  // entries, and their pending accesses are lost.
   if (made > taken_ + there) pushed_out_ = std::max<uint64_t>(pushed_out_, made - taken_ - there);
   for (const obs_reader_key& gone : old) {
     obs_reader reader{};
@@ -342,11 +342,11 @@ obs_counts ObserverPrograms::Counts() const {
 uint64_t ObserverPrograms::Skipped() const {
   if (own_ != nullptr) return own_->Skipped();
   const uint64_t one = 1;
-  (void)!write(Fd(kObsFdWake), &one, sizeof(one));  // for the next look
+  (void)!write(Fd(kObsFdWake), &one, sizeof(one));  // triggers the next Update
   return State().skipped;
 }
 
-// By the programs alone.
+// Counted by the programs only.
 obs_counts ObserverPrograms::Counted() const {
   std::vector<obs_counts> cpus(static_cast<size_t>(libbpf_num_possible_cpus()));
   obs_counts sum{};
@@ -369,7 +369,7 @@ Result<std::vector<obs_vma>> ObserverPrograms::OwnMappings() {
   info.task.pid = static_cast<uint32_t>(getpid());
   LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
   UniqueFd link(bpf_link_create(Fd(kObsFdIterator), 0, BPF_TRACE_ITER, &options));
-  // Before 6.1 it shows all tasks; ours are picked by number.
+  // Before 6.1 the iterator shows all tasks; ours are selected by number.
   const bool shows_all = !link.IsValid();
   if (shows_all) link.Reset(bpf_link_create(Fd(kObsFdIterator), 0, BPF_TRACE_ITER, nullptr));
   if (!link.IsValid()) return PosixError("ask the kernel about our mappings", errno);
@@ -382,7 +382,7 @@ Result<std::vector<obs_vma>> ObserverPrograms::OwnMappings() {
   while (true) {
     const ssize_t got = read(iterator.Get(), bytes + have, sizeof(part) - have);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) return PosixError("read what the kernel says of our mappings", errno);
+    if (got < 0) return PosixError("read the kernel's list of our mappings", errno);
     if (got == 0) return found;
     have += static_cast<size_t>(got);
     const size_t whole = have / sizeof(obs_vma);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is captured, and in which form.
+// Which files are captured, and in which form.
 #include <sys/un.h>
 
 #include <cerrno>
@@ -66,7 +66,7 @@ TEST_F(ArtifactTest, DoesNotCompressInVain) {
   EXPECT_TRUE(TextAt(tree_.Path("/engine/triton/noise")) == noise);
 }
 
-// As inductor's: a start that compiles nothing takes them all.
+// As inductor's locks: a start that compiles nothing still takes them all.
 TEST_F(BundleTest, ALockThatWasTakenIsNoChange) {
   const std::string lock = tree_.Path("/engine/triton/lock");
   tree_.Write("/engine/triton/lock", "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures that are killed at any system call, and the order in which they make things durable.
-// PPC_ARTIFACT_KILLS: how many are killed; PPC_ARTIFACT_SEED: of the choice where.
+// Kills captures at any system call, and checks the order in which they make things durable.
+// PPC_ARTIFACT_KILLS: number of kills; PPC_ARTIFACT_SEED: seed of their places.
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -17,10 +17,10 @@
 namespace ppc::artifact {
 namespace {
 
-// Called at each stop of a child, on its way into a system call and out of it: false = kill it now.
+// Called at each stop of a child, before and after a system call: false = kill it now.
 using AtStop = std::function<bool(pid_t child, uint64_t stop)>;
 
-// The system call that a child is about to do; -1: it comes from one.
+// The system call that a child is about to make; -1: it returns from one.
 long CallOf(pid_t child) {
   __ptrace_syscall_info info{};
   const bool is_entry = ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
@@ -28,7 +28,7 @@ long CallOf(pid_t child) {
   return is_entry ? static_cast<long>(info.entry.nr) : -1;
 }
 
-// Those that give and take names, and make them last: between them a state is another.
+// Calls that change names or sync them: the state differs before and after.
 bool IsOfNames(long call) {
   return call == SYS_renameat || call == SYS_renameat2 || call == SYS_linkat ||
          call == SYS_unlinkat || call == SYS_mkdirat || call == SYS_syncfs || call == SYS_fsync;
@@ -36,8 +36,8 @@ bool IsOfNames(long call) {
 
 class CrashTest : public ArtifactTest {
  protected:
-  // Kills at a stop of no choice, or at a call of names; each as likely, and each fifth is let go,
-  // which tells how many there are.
+  // Kills at a random stop or at a call on names, equally likely; lets every fifth child finish,
+  // which counts the stops.
   class Killer {
    public:
     explicit Killer(unsigned seed) : random_(seed) {}
@@ -68,7 +68,7 @@ class CrashTest : public ArtifactTest {
     uint64_t last_name_ = 0;
   };
 
-  // Runs `body` in a child; the number of stops, and whether it came to its end.
+  // Runs `body` in a child; returns the number of stops, and whether it finished.
   struct Run {
     uint64_t stops = 0;
     bool has_ended = false;
@@ -98,7 +98,8 @@ class CrashTest : public ArtifactTest {
     return run;
   }
 
-  // For a whole one: w(rite), r(ename), f(sync), S(yncfs); repeated ones once.
+  // Encodes the calls of a finished capture: w(rite), r(ename), f(sync), S(yncfs); repeated ones
+  // once.
   std::string OrderOfACapture() {
     std::string order;
     const auto note = [&order](pid_t child, uint64_t) {
@@ -116,7 +117,7 @@ class CrashTest : public ArtifactTest {
     return order;
   }
 
-  // What a next start finds: every bundle that is listed is whole.
+  // Checks what the next start finds: every listed bundle is complete.
   void ExpectAllWhole() {
     const Store store = Open();
     const std::vector<BundleName> names = Value(store.List());
@@ -129,7 +130,7 @@ class CrashTest : public ArtifactTest {
     }
   }
 
-  // An engine's next state: some files new, some changed, some gone.
+  // An engine's next state: some files new, some changed, some removed.
   void NextState(unsigned round) {
     const std::string directory = "/engine/triton/r" + std::to_string(round % 3);
     fs::remove_all(tree_.Path(directory));
@@ -160,7 +161,7 @@ TEST_F(CrashTest, KilledCapturesNeverLeaveATornBundle) {
       ASSERT_EQ(run.exit_status, 0);
     }
     ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at " << killer.Where();
-    // The store goes on working, and what was left half done is no more after a sweep.
+    // The store still works, and a sweep removes unfinished files.
     if (round % 10 == 0) {
       ASSERT_TRUE(IsOk(TryCapture()));
       ASSERT_TRUE(Open().Sweep());
@@ -184,7 +185,7 @@ TEST_F(CrashTest, KilledRestoresAreCompletedByTheNext) {
   for (unsigned round = 0; round < kills; ++round) {
     Empty();
     Traced(restore, killer.Next());
-    // No file is seen that is not whole.
+    // Every visible file is complete.
     for (const auto& entry : fs::recursive_directory_iterator(tree_.Path("/engine"))) {
       const std::string path = entry.path().string();
       if (!entry.is_regular_file() || path.find(".ppc-restore.") != std::string::npos) continue;
@@ -202,8 +203,8 @@ TEST_F(CrashTest, KilledRestoresAreCompletedByTheNext) {
   }
 }
 
-// What a power cut can take: nothing gets its name before its bytes are the disk's, and the list
-// its own before all objects have theirs.
+// Against power cuts: data is synced before it gets a name, and all objects are named before the
+// list.
 TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
   NextState(0);
   // The key; objects written, synced, named, synced; the list written, synced, named, its
@@ -211,12 +212,12 @@ TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
   EXPECT_EQ(OrderOfACapture(), "wfwfrfwfrf") << "and not all that others write: no S";
 }
 
-// The capture that named them may not have synced that yet.
+// The capture that named them may not have synced the names yet.
 TEST_F(CrashTest, NamesThatAreFoundAreSyncedBeforeTheList) {
   NextState(0);
   MustCapture(Compress::kAlways);
   key_["driver"] = "another";
-  // Objects written, and not kept; the names found synced; the list.
+  // Objects written and discarded; existing names synced; the list.
   EXPECT_EQ(OrderOfACapture(), "wfwfrf");
 }
 

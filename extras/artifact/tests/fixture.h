@@ -33,7 +33,7 @@ inline std::string TextAt(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What is neither small nor the same everywhere, and gets smaller by half.
+// Data that is not small, not uniform, and compresses by half.
 inline std::string Text(size_t bytes, unsigned seed = 1) {
   std::string text(bytes, '\0');
   for (char& c : text) {
@@ -63,7 +63,7 @@ class ArtifactTest : public ::testing::Test {
     fs::create_directories(tree_.Path("/engine/vllm/nothing/at all"));
     chmod(tree_.Path("/engine/triton/ab/kernel.json").c_str(), 0640);
     chmod(tree_.Path("/engine/vllm/nothing").c_str(), 0750);
-    // Long ago: what is restored is seen to have that time.
+    // A time long ago, by which restored files are recognised.
     const timespec times[2] = {{1'700'000'000, 123'456'789}, {1'700'000'000, 123'456'789}};
     for (const char* path : {"/engine/triton/ab/kernel.cubin", "/engine/vllm/plan/latest",
                              "/engine/vllm/nothing", "/engine/vllm/copy"}) {
@@ -75,7 +75,7 @@ class ArtifactTest : public ::testing::Test {
     for (const Root& root : roots_) fs::create_directories(root.directory);
   }
 
-  // Fails the test where there is none.
+  // Fails the test if the object is missing.
   Store Open(Store::Use use = Store::Use::kWrite) { return Value(Store::Open(place_, use)); }
   Result<Captured> TryCapture(Compress compress = Compress::kAuto) {
     Result<Store> store = Store::Open(place_, Store::Use::kWrite);
@@ -102,7 +102,7 @@ class ArtifactTest : public ::testing::Test {
   std::string OwnStore() const { return place_.directory + "/" + std::to_string(geteuid()); }
   std::string ManifestPath() const { return OwnStore() + "/bundles/svc1/" + KeyIdOf(key_); }
 
-  // Names, kinds, modes, times, targets and bytes of all below the roots, a line each.
+  // Names, kinds, modes, times, targets and bytes of everything below the roots, a line each.
   std::string Picture() const {
     std::ostringstream out;
     for (const Root& root : roots_) {
@@ -133,7 +133,7 @@ class ArtifactTest : public ::testing::Test {
     return count;
   }
 
-  // In memory, where syncing does not wait for whatever else this machine writes.
+  // In memory, where syncing does not wait for other writes of this machine.
   TempTree tree_{access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path()};
   Store::Place place_;
   std::vector<Root> roots_;

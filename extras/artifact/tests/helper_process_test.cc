@@ -49,7 +49,7 @@ TEST(HelperProcessTest, ThatDiesIsNoticed) {
   ExpectError(helper->Wait(-1), EPIPE);
 }
 
-// A reader of our output sees its end in spite of it.
+// The child does not hold our output open: its reader sees the end.
 TEST(HelperProcessTest, KeepsNoDescriptorOfOurs) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

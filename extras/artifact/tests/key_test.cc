@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bundle belongs to the key of a start, and holds the directories of its engine.
+// The key of a bundle, and the directories of engines.
 #include "extras/artifact/key.h"
 
 #include <gtest/gtest.h>

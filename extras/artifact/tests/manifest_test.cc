@@ -91,7 +91,7 @@ TEST(Manifest, LinksStayInside) {
   EXPECT_NE(LinkProblem("a", ".."), "");
   EXPECT_NE(LinkProblem("a", "/etc"), "");
   EXPECT_NE(LinkProblem("a", ""), "");
-  // b may be a link to anywhere in the root, its parent is not known.
+  // b may be a link to anywhere in the root, so its parent is unknown.
   EXPECT_NE(LinkProblem("a/b", "c/../d"), "");
   EXPECT_NE(LinkProblem("x", "a/b/c/d/../../.."), "");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ppcctl artifact` and `ppcctl run --artifacts`, with what an engine would leave behind.
+// `ppcctl artifact` and `ppcctl run --artifacts`, with the files of a made-up engine.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ class ArtifactVerbsTest : public DaemonTest {
     environment_.push_back("TRITON_CACHE_DIR=" + cache_);
     config_ = R"({"fake":{"log":")" + dir_ + R"(/runner.log"}})";
   }
-  // A start that compiles what it does not find, and counts that.
+  // A start that compiles missing files and counts them.
   std::string Engine(const std::string& and_then = "true") const {
     return "mkdir -p " + cache_ + "/k && if [ ! -s " + cache_ +
            "/k/kernel ]; then echo compiled >> " + dir_ + "/compiler; echo binary > " + cache_ +
@@ -47,12 +47,12 @@ class ArtifactVerbsTest : public DaemonTest {
     words.insert(words.end(), {"--", "/bin/sh", "-c", script});
     return Ctl(words);
   }
-  // With a policy: the service is started, on /proc.
+  // With a policy: starts the service, on /proc.
   ProcessResult RunAsService(const std::string& script, std::vector<std::string> options = {}) {
     options.insert(options.end(), {"--policy", "alpha", "--config", config_, "/proc"});
     return Run(script, options);
   }
-  // It ends so, and says this.
+  // Its exit status and message.
   static void Expect(const ProcessResult& result, int exit_status, const std::string& part) {
     EXPECT_EQ(result.exit_status, exit_status) << result.err;
     EXPECT_TRUE(Has(result.err, part));
@@ -92,8 +92,7 @@ TEST_F(ArtifactVerbsTest, ASecondStartCompilesNothing) {
   EXPECT_EQ(ReadText(cache_ + "/k/kernel"), "binary\n");
 }
 
-// What was compiled, and a value that the engine found out for it: both are there at the second
-// start.
+// The second start gets both the compiled files and a value that the engine computed.
 TEST_F(ArtifactVerbsTest, ASecondStartHasWhatTheFirstKeptForItToo) {
   const std::string start = Engine("[ -n \"$KV_BYTES\" ] && echo \"kept $KV_BYTES\" || " + kPpcctl +
                                    " service env svc1 KV_BYTES=4096");
@@ -105,7 +104,7 @@ TEST_F(ArtifactVerbsTest, ASecondStartHasWhatTheFirstKeptForItToo) {
   EXPECT_EQ(second.out, "kept 4096\n");
   Expect(second, 0, "1 files restored");
   EXPECT_EQ(Compilations(), 1U);
-  // Nor does removing the bundles take the value away, or the other way round.
+  // Removing the bundles keeps the value, and removing the value keeps the bundles.
   EXPECT_EQ(Ctl({"artifact", "rm", "svc1"}).exit_status, 0);
   EXPECT_EQ(Run(start, {"--env-from-service"}).out, "kept 4096\n");
   EXPECT_EQ(Ctl({"service", "env", "svc1", "KV_BYTES="}).exit_status, 0);
@@ -135,7 +134,7 @@ TEST_F(ArtifactVerbsTest, ReadinessByItsOutputCaptures) {
   Expect(result, 3, "1 files captured");
 }
 
-// By the command itself, which tells ppcd and not us.
+// Reported by the command itself, to ppcd and not to ppcctl.
 TEST_F(ArtifactVerbsTest, ReadinessByTheVerbCaptures) {
   Expect(RunAsService(Engine(kPpcctl + " service ready; exit 3")), 3, "1 files captured");
   EXPECT_EQ(CountOf("service_ready", RunnerLog()), 1U) << RunnerLog();
@@ -158,7 +157,7 @@ TEST_F(ArtifactVerbsTest, RunFailsOpen) {
     EXPECT_TRUE(Has(result.err, part));
   };
   SpoilObjects();
-  // Another script than was captured: no bundle of its key is touched.
+  // Another script than captured: the bundle with the old key is unused.
   fs::remove_all(dir_ + "/home");
   Expect(Run(Engine()), 0, "is damaged; nothing is restored");
   EXPECT_EQ(Compilations(), 2U);
@@ -168,7 +167,7 @@ TEST_F(ArtifactVerbsTest, RunFailsOpen) {
   Expect(Run("exit 6", {"--root", "nonsense"}), 6, "--root 'nonsense' is not NAME=DIR");
 }
 
-// Another ppcctl that removes, and stands still.
+// Another ppcctl that holds the removal's lock and hangs.
 TEST_F(ArtifactVerbsTest, RunDoesNotWaitForWhoKeepsTheLock) {
   Run(Engine());
   const UniqueFd lock(open((store_ + "/lock").c_str(), O_RDONLY | O_CLOEXEC));

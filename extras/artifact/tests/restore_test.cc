@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a restore adds, what it leaves alone, and that it is all or nothing.
+// A restore adds missing files, keeps existing ones, and is all or nothing.
 #include <sys/file.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ class RestoreTest : public ArtifactTest {
     before_ = Picture();
     MustCapture(Compress::kAlways);
   }
-  // The largest object: that of kernel.cubin.
+  // The largest object, that of kernel.cubin.
   std::string BigObject() const {
     std::string largest;
     for (const auto& entry : fs::recursive_directory_iterator(OwnStore() + "/objects")) {
@@ -101,7 +101,7 @@ TEST_F(RestoreTest, CompletesWhatIsMissing) {
   EXPECT_TRUE(fs::is_directory(tree_.Path("/engine/vllm/nothing/at all")));
 }
 
-// A file system that lost power keeps names and times before bytes.
+// A file system that lost power has names and times before data.
 TEST_F(RestoreTest, ReplacesWhatItDidNotFinishItself) {
   const std::string torn = tree_.Path("/engine/triton/ab/kernel.cubin");
   struct stat info {};

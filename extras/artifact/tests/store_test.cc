@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a store is, where it fails, and what is removed from it; what a start keeps there for the
-// next.
+// The store: its owner, its failures, removal, and the values kept for the next start.
 #include "extras/artifact/store.h"
 
 #include <sched.h>
@@ -27,7 +26,7 @@ class StoreTest : public ArtifactTest {
     ExpectError(TryCapture(), code, part);
     ExpectError(TryRestore(), code, part);
   }
-  // In a child with mounts of its own; what goes wrong there is its output.
+  // Runs in a child with mounts of its own; failures are its output.
   void InOwnMounts(const std::function<void()>& body) {
     const int status = EndOf(StartChild([&] {
       if (unshare(CLONE_NEWNS) != 0 || mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
@@ -104,7 +103,7 @@ TEST_F(StoreTest, AKeyElsewhereIsReadAndNeverMade) {
   EXPECT_FALSE(fs::exists(place_.key_file));
 }
 
-// With a wrong key, of a newer version, or not to be read at all.
+// Sealed with a wrong key, of a newer version, or unreadable.
 TEST_F(StoreTest, ABundleThatCannotBeReadIsNotReplaced) {
   MustCapture();
   const std::string bundle = TextAt(ManifestPath());
@@ -142,7 +141,7 @@ TEST_F(StoreTest, AFullDiskIsSaidAndTheOldBundleStays) {
   });
 }
 
-// As where there is room for the objects and not for the list.
+// The disk has room for the objects but not for the list.
 TEST_F(StoreTest, ObjectsOfAListThatCannotBeSavedGo) {
   const BundleName name = MustCapture().name;
   Store store = Open();
@@ -250,7 +249,7 @@ TEST_F(StoreTest, WhoKeepsTheLockIsNotWaitedForWithoutLimit) {
   }
 }
 
-// The capture that goes on after it must not keep others out.
+// A capture that continues afterwards must not block others.
 TEST_F(StoreTest, ASweepThatFailsLetsOthersInAgain) {
   MustCapture();
   std::ofstream(ManifestPath(), std::ios::app) << "x";

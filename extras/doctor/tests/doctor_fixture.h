@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a patient for `doctor` below a root of its own: healthy, until a test makes up a cause.
+// Owns a healthy patient for `doctor` below a root of its own; a test adds a cause.
 #ifndef PPC_EXTRAS_DOCTOR_TESTS_DOCTOR_FIXTURE_H_
 #define PPC_EXTRAS_DOCTOR_TESTS_DOCTOR_FIXTURE_H_
 
@@ -47,7 +47,7 @@ class DoctorTest : public testing::Test {
     CheckServices(patient_, look_, &found);
     return found;
   }
-  // "code remedy" of the only one; all codes where there are more.
+  // "code remedy" of a single finding; all codes if there are more.
   static std::string Only(const Findings& found) {
     if (found.size() == 1) return found[0].code + " " + found[0].remedy;
     std::string codes;

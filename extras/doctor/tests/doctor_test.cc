@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causes that no machine of ours has, of services and of what reads: made up below a root of one's
-// own.
+// Causes that our machines do not have, made up below a root of their own.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -57,7 +56,7 @@ TEST_F(DoctorTest, AnUnsignedModuleUnderLockdown) {
   EXPECT_EQ(Only(Machine()), "no-module modprobe ppc && mount /models");
 }
 
-// Programs that do to the tree what the real ones do to a machine, and refuse where those would.
+// Programs that change the tree as the real ones change a machine, and fail where those would.
 TEST_F(DoctorTest, WhatIsPrintedForAMountClearsIt) {
   const std::string root = tree_.Root();
   const auto program = [this, &root](const char* name, const std::string& script) {
@@ -69,7 +68,7 @@ TEST_F(DoctorTest, WhatIsPrintedForAMountClearsIt) {
                       module + ")\ntouch " + module + "\n");
   program("modprobe",
           "[ $1 = ppc ] && [ -e " + module + " ]\nmkdir -p sys/module/ppc sys/fs/ppc/3\n");
-  // The kernel loads the module of a file system by itself.
+  // The kernel loads a file system's module itself.
   program("mount",
           "grep -q \" $1 ppc\" etc/fstab\nbin/modprobe ppc\n"
           "echo \"23 22 0:50 / $1 ro - ppc $1 ro\" >>proc/self/mountinfo\n");
@@ -107,7 +106,7 @@ TEST_F(DoctorTest, TheObserverCannotAttach) {
   EXPECT_EQ(Machine().at(0).code, "lockdown");
   std::filesystem::remove(tree_.Path("/sys/kernel/btf/vmlinux"));
   EXPECT_EQ(Machine().at(0).code, "no-btf");
-  // A directory that the module or the observer serves has no such finding.
+  // A directory served by the module or the observer has no such finding.
   look_.mount["backend"] = "observer";
   patient_.directories = {look_};
   EXPECT_EQ(Only(Machine()), "");
@@ -200,7 +199,7 @@ TEST_F(DoctorTest, WordsOfAShell) {
 TEST_F(DoctorTest, AServiceWhoseTemplateIsOfAnotherLoader) {
   look_.mount["services"] = {{{"service_id", "svc-one"}, {"workers", 1}}};
   look_.policy = {{"services", {{{"service_id", "svc-one"}, {"matched", 100}, {"unknown", 90}}}}};
-  // Without a template nothing differs from it.
+  // Without a template there is nothing to differ from.
   EXPECT_EQ(Only(Services()), "");
   patient_.template_dir = tree_.Path("/templates");
   std::filesystem::create_directories(patient_.template_dir);
@@ -230,14 +229,14 @@ TEST_F(DoctorTest, ACgroupThatMayNotReadFast) {
   tree_.Write("/sys/fs/cgroup/svc/io.max", disk + " rbps=1048576 wbps=max riops=max wiops=max\n");
   EXPECT_EQ(Only(Services()), "io-limit echo '" + disk + " rbps=max riops=max' > " +
                                   tree_.Path("/sys/fs/cgroup/svc/io.max"));
-  // It is the group around it that is limited.
+  // The limit is on the parent group.
   tree_.Write("/sys/fs/cgroup/svc/inner/memory.max", "max\n");
   tree_.Write("/sys/fs/cgroup/svc/inner/io.max", "");
   look_.mount["services"][0]["cgroup"] = "/svc/inner";
   EXPECT_TRUE(Only(Services()).ends_with(tree_.Path("/sys/fs/cgroup/svc/io.max")));
 }
 
-// The first version has a hierarchy for it, and two files.
+// v1 has a hierarchy for it, and two files.
 TEST_F(DoctorTest, ACgroupOfTheFirstVersionThatMayNotReadFast) {
   struct stat info {};
   ASSERT_EQ(stat(tree_.Root().c_str(), &info), 0);
@@ -278,7 +277,7 @@ TEST_F(DoctorTest, AGuardThatLimits) {
   EXPECT_EQ(limits("no_loads"), "guard-limits " + again + " '{\"prefetch\": false}'");
   EXPECT_EQ(limits("small_window", ""), "guard-limits " + again + " '{\"prefetch\": false}'");
   EXPECT_EQ(Services().at(0).about, "/models") << "readers that belong to no service";
-  // The service reads other files than its recording lists.
+  // The service reads other files than the recording lists.
   patient_.template_dir = tree_.Path("/templates");
   std::filesystem::create_directories(patient_.template_dir);
   maio::Template t;
@@ -299,7 +298,7 @@ TEST_F(DoctorTest, EventsThatWereLost) {
             "events-lost ppcctl rm_policy /models && ppcctl reg_policy /models maio");
 }
 
-// A service of one worker, of which MAIO tells this.
+// A service with one worker, as MAIO reports it.
 class DoctorPaceTest : public DoctorTest {
  protected:
   DoctorPaceTest() {

@@ -57,7 +57,7 @@ def read_all(folder, files):
             descriptor = os.open(path_of(folder, file), os.O_RDONLY)
             os.read(descriptor, 4096)
             os.close(descriptor)
-            # As from a disk: holes are read faster than anything is.
+            # Paced like a disk: holes are read faster than any data.
             if file % 100 == 99:
                 time.sleep(max(0.0, began + file / PER_SECOND - time.monotonic()))
         print(json.dumps(time.monotonic() - began), flush=True)

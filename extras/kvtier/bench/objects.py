@@ -48,7 +48,7 @@ def make_image(scratch, count, object_bytes):
     megabytes = count * object_bytes // 900000 + count // 1000 + 100
     subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", source, image, f"{megabytes}M"], check=True,
                    env=os.environ | TOOLS, stdout=subprocess.DEVNULL)
-    # With an index to the folder, as the kernel makes one; status 1: it has made it.
+    # Builds the directory's index as the kernel would; status 1: it was built.
     done = subprocess.run(["e2fsck", "-fyD", image], env=os.environ | TOOLS, stdout=subprocess.DEVNULL, check=False)
     if done.returncode > 1:
         raise SystemExit(f"e2fsck -D: status {done.returncode}")

@@ -35,7 +35,7 @@ class SharedDisk:
                                     start_new_session=True)
 
     def _up(self):
-        # A twentieth of a second may be saved up.
+        # Allows bursts of at most a twentieth of a second.
         limits = f"x-bps-total={self.rate},x-bps-total-max={self.rate},x-bps-total-max-length=1"
         self.server = self._start(
             ["qemu-storage-daemon", "--object", f"throttle-group,id=one,{limits}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvtier's configurations that are damaged or made up.
+// Damaged and random configurations of kvtier.
 #include "tests/unit/fuzz.h"
 
 #include <gtest/gtest.h>

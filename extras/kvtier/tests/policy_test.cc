@@ -58,7 +58,7 @@ TEST_F(KvTierTest, LoadsTheNextFileOfAChainForTheReadersService) {
   EXPECT_EQ(Plan(0), nullptr);
   const prefetch_ios* const list = Plan(1);
   ASSERT_NE(list, nullptr);
-  ASSERT_EQ(list->nr, 18u);  // 1 MiB and a little of what was read
+  ASSERT_EQ(list->nr, 18u);  // 1 MiB and a little of the read
   for (size_t i = 0; i < list->nr; i++) {
     EXPECT_EQ(list->ios[i].file, files_[i + 1]);
     EXPECT_EQ(list->ios[i].offset, 0u);
@@ -102,7 +102,7 @@ TEST_F(KvTierTest, DropsTheColdestWhenMemoryIsShort) {
   host_.memory.threshold = 100 << 20;
   host_.memory.used = host_.memory.cache = 50 << 20;
   EXPECT_EQ(ops().ppc_evict(nullptr), nullptr);
-  // 3 MiB are too many, but for the room that is made: all 50 that were read once.
+  // 3 MiB exceed the threshold, so room is made: all 50 objects that were read once.
   host_.memory.used = host_.memory.cache = (100 << 20) - (16 << 20) + 50 * kObjectBytes;
   host_.memory.threshold = host_.memory.used - 1;
   host_.memory.cache = 50 * kObjectBytes;

@@ -91,7 +91,7 @@ TEST(KvTierTable, WhatFollowsIsLearntAtOnceAndReplacedSlowly) {
   EXPECT_EQ(object->next, 22u);
   table.Fail(object, 33);
   EXPECT_EQ(object->next, 33u);
-  EXPECT_EQ(object->confidence, 0);  // to be seen once more
+  EXPECT_EQ(object->confidence, 0);  // to be seen again
   table.Follow(object, 33);
   EXPECT_EQ(object->confidence, 1);
 }
@@ -106,7 +106,7 @@ TEST(KvTierLedger, WhatIsWrongStaysASmallShare) {
   }
   EXPECT_LE(wrong, (400u << 20) / 20);
   EXPECT_GE(wrong, 1u << 20);
-  // A walk that is right for long may go on all the same.
+  // A walk that has been right for long may continue all the same.
   EXPECT_EQ(ledger.AheadOf(Ledger::kRunPerGuess * kBlock), kBlock);
   ledger.Refund(wrong);
   EXPECT_GT(ledger.AheadOf(0), 0u);
@@ -134,7 +134,7 @@ TEST(KvTierPace, AheadByLoadTimeOverStepTime) {
 TEST(KvTierPace, TheDisksTimeIsNotTheReaders) {
   Pace pace;
   pace.Arrive(1'000'000'000, true, false);
-  pace.Arrive(1'100'000'000, true, false);  // with the wait
+  pace.Arrive(1'100'000'000, true, false);  // includes the wait
   EXPECT_EQ(pace.step_ns(), 100'000'000u);
   pace.Arrive(1'200'000'000, false, true);
   pace.Arrive(1'202'000'000, false, true);  // without
@@ -153,8 +153,8 @@ TEST(KvTierPace, LateObjectsWidenIt) {
   EXPECT_EQ(pace.Needed(), calm);
 }
 
-// The pace after a reader took three layers of fifty objects, each at once, and computes between
-// them.
+// The pace after a reader took three layers of fifty objects, each layer at once, and computed
+// between them.
 Pace AfterLayers(uint64_t* now) {
   Pace pace;
   pace.Loaded(3'000'000);
@@ -165,7 +165,7 @@ Pace AfterLayers(uint64_t* now) {
   return pace;
 }
 
-// A layer's objects at once, then its computing: all of the next have to be there by then.
+// A layer's objects at once, then its computing: the next layer must be loaded by then.
 TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
   uint64_t now = 1'000'000;
   const Pace pace = AfterLayers(&now);
@@ -173,7 +173,7 @@ TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
   EXPECT_LE(pace.Needed(), 100u);
 }
 
-// The next reader is like this one; how often this one waited is its own.
+// The next reader inherits the pace, but not how often this one waited.
 TEST(KvTierPace, TheNextReaderBeginsWithWhatThisOneNeeded) {
   uint64_t now = 1'000'000;
   Pace pace = AfterLayers(&now);
@@ -184,7 +184,7 @@ TEST(KvTierPace, TheNextReaderBeginsWithWhatThisOneNeeded) {
   EXPECT_LT(pace.OfNext().Needed(), 2 * calm);
 }
 
-// A chain that is read for the first time, from memory: nothing is known of loads.
+// A chain read for the first time, from memory: the time of loads is unknown.
 TEST(KvTierPace, WithoutLoadsThereAreNoBursts) {
   Pace pace;
   uint64_t now = 1'000'000;
@@ -259,7 +259,7 @@ TEST_F(KvTierKeeperTest, AnEntryThatHadToGoTakesItsPagesAlong) {
   EXPECT_EQ(keeper_.kept_bytes(), 0u);
 }
 
-// While memory is not short nothing asks for drops.
+// While memory is not short, no drops are requested.
 TEST_F(KvTierKeeperTest, EntriesThatHadToGoAreBounded) {
   constexpr uint64_t kObjects = 100'000;
   for (uint64_t file = 1; file <= kObjects; file++) {

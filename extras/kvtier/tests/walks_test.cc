@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers' ways along chains: what is guessed, when, and what wrong guesses cost.
+// Readers' walks along chains: guesses, their times, and the cost of wrong ones.
 #include "extras/kvtier/walks.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr uint64_t kObjectPages = 16;
 
 class KvTierWalksTest : public ::testing::Test {
  protected:
-  // Reads a file, a millisecond after the one before; what was asked for before is there.
+  // Reads a file, a millisecond after the last one; earlier requests are loaded.
   void Read(uint64_t file, int pid = 100) {
     now_ += 1'000'000;
     walks_.Arrive({.reader = {.pid = pid},
@@ -51,7 +51,7 @@ class KvTierWalksTest : public ::testing::Test {
   void PlanAndLoad() {
     for (const uint64_t file : Plan()) Loaded(file);
   }
-  // The page cache and all that goes on come to an end.
+  // Loads under way finish.
   void Rest() {
     now_ += 10'000'000'000;
     walks_.Tick(now_);
@@ -65,7 +65,7 @@ class KvTierWalksTest : public ::testing::Test {
   }
   static std::vector<uint64_t> Chain(uint64_t first, uint64_t count) {
     std::vector<uint64_t> chain(count);
-    // Not in the order of the numbers.
+    // Not in the order of their numbers.
     for (uint64_t i = 0; i < count; i++) chain[i] = first + i * 7919 % count;
     return chain;
   }
@@ -92,7 +92,7 @@ TEST_F(KvTierWalksTest, NothingIsGuessedOfWhatIsNotKnown) {
   EXPECT_EQ(Of(1).confidence, 1);
 }
 
-// Reads that are reported page by page count as much as one large read.
+// Reads reported page by page count like one large read.
 TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
   const uint64_t before = ledger_.AheadOf(1);
   for (uint64_t page = 0; page < kObjectPages; page++) {
@@ -122,7 +122,7 @@ TEST_F(KvTierWalksTest, OneAheadFirstThenTwiceAsManyWithEach) {
   ReadAll(chain);
   ledger_.First(false);
   Rest();
-  // Too late each time, so that it is not pace that bounds it.
+  // Too late each time, so that the pace is not the limit.
   std::vector<size_t> ahead;
   for (size_t i = 0; i < 6; i++) {
     Read(chain[i]);
@@ -163,7 +163,7 @@ TEST_F(KvTierWalksTest, WhoLeavesTheChainGetsNoMoreOfIt) {
   Rest();
   EXPECT_GT(ledger_.wrong_bytes(), 0u);
   EXPECT_LE(ledger_.wrong_bytes(), 20u * kObjectPages * kPage + Ledger::kFloorBytes);
-  // The end of a chain: something else came, and is not relied on before it comes again.
+  // The end of a chain: another object came, and is not relied on until it comes again.
   EXPECT_EQ(Of(chain[99]).confidence, 0);
 }
 
@@ -215,7 +215,7 @@ TEST_F(KvTierWalksTest, ReadersDoNotDisturbOneAnother) {
 
 TEST_F(KvTierWalksTest, HitsThatNobodyToldOfAreCaughtUpWith) {
   const std::vector<uint64_t> chain = Learn(Chain(1, 400));
-  // Only misses are told.
+  // Only misses are reported.
   for (const uint64_t file : chain) {
     if (cached_.contains(file)) continue;
     Read(file);
@@ -263,7 +263,7 @@ TEST_F(KvTierWalksTest, WhatWasGivenUpIsInterrupted) {
   const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   for (size_t i = 0; i < 50; i++) {
     Read(chain[i]);
-    Plan();  // asked for, and never there
+    Plan();  // requested, but never loaded
   }
   now_ += 10'000'000'000;
   walks_.Tick(now_);

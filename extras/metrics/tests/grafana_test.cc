@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard in packaging/grafana asks for what ppcd tells, and for all of it.
+// The dashboard in packaging/grafana uses only metrics that ppcd exports, and all of them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace ppc::control {
 namespace {
 
-// Each sample's name, with the values of each of its labels.
+// Each sample's name, with the values of each label.
 using Told = std::map<std::string, std::map<std::string, std::set<std::string>>>;
 
 Told ToldByDaemon() {
@@ -61,7 +61,7 @@ std::vector<std::string> Queries(const Json& dashboard) {
   return queries;
 }
 
-// What a query asks for that ppcd does not export; "" = nothing.
+// The part of a query that ppcd does not export; "" = none.
 std::string Unknown(const Told& told, const std::string& query) {
   static const std::regex kSelector(R"((ppc_\w+)(?:\{([^}]*)\})?)");
   static const std::regex kMatcher(R"x((\w+)(=~|!=|=)"([^"]*)")x");
@@ -78,7 +78,7 @@ std::string Unknown(const Told& told, const std::string& query) {
       if (!value.starts_with('$') && !label->second.contains(value)) return (*each)[0];
     }
   }
-  // What is summed by has to be a label of something asked for, or every scrape's.
+  // A label in `by` must belong to a metric of the query, or to every scrape.
   static const std::regex kBy(R"((?:by|on|group_left) \(([^)]*)\))");
   static const std::regex kName(R"(\w+)");
   for (std::sregex_iterator it(query.begin(), query.end(), kBy), end; it != end; ++it) {
@@ -103,7 +103,7 @@ TEST(Grafana, AsksForWhatIsTold) {
   for (const std::string& query : queries) EXPECT_EQ(Unknown(told, query), "") << query;
 }
 
-// This check can fail.
+// The check itself can fail.
 TEST(Grafana, WhatIsNotToldIsFound) {
   const Told told = ToldByDaemon();
   EXPECT_EQ(Unknown(told, "rate(ppc_load_byte_total[5m])"), "ppc_load_byte_total");
@@ -128,7 +128,7 @@ TEST(Grafana, CanBeImported) {
     EXPECT_TRUE(ids.insert(panel["id"].get<int>()).second) << panel["id"];
     EXPECT_TRUE(panel["type"] == "timeseries" || panel["type"] == "stat" ||
                 panel["type"] == "bargauge");
-    // Whatever the source is called where it is imported.
+    // Independent of the data source's name.
     EXPECT_EQ(panel["datasource"]["uid"], "${datasource}");
     for (const Json& target : panel["targets"]) {
       EXPECT_EQ(target["datasource"]["uid"], "${datasource}");

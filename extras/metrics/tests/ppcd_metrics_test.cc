@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: the text, by another's strict parser, and the address that serves it.
+// Metrics: the text, checked by an independent strict parser, and its HTTP server.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kToken = "0123456789abcdef0123";
 
-// To a server on the loopback.
+// Connects to a server on the loopback.
 UniqueFd Connect(int port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
@@ -59,7 +59,7 @@ class MetricsTest : public DaemonTest {
     chmod(file.c_str(), mode);
     return file;
   }
-  // The port that it was given.
+  // The port that the server got.
   int StartWithMetrics() {
     StartDaemon({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile()});
     const std::string before = "for metrics on port ";
@@ -68,7 +68,7 @@ class MetricsTest : public DaemonTest {
     const std::string log = DaemonLog();
     return told() ? std::atoi(log.c_str() + log.find(before) + before.size()) : 0;
   }
-  // What a strict parser makes of it: "NAME LABELS VALUE" each.
+  // The samples of a strict parser: "NAME LABELS VALUE" each.
   std::string Parsed(const std::string& text, const std::string& parser = "openmetrics.parser") {
     const std::string file = dir_ + "/metrics";
     std::ofstream(file) << text;
@@ -85,7 +85,7 @@ class MetricsTest : public DaemonTest {
     EXPECT_EQ(parsed.exit_status, 0) << parsed.err << text;
     return parsed.out;
   }
-  // Exit status, and what it complains of.
+  // Exit status and error output.
   ProcessResult Promtool(const std::string& text) {
     const std::string file = dir_ + "/metrics";
     std::ofstream(file) << text;
@@ -182,13 +182,13 @@ TEST_F(MetricsTest, TheOlderFormatTellsTheSame) {
   const std::string older = text(MetricsFormat::kPrometheus);
   EXPECT_EQ(SortedLines(Parsed(older, "parser")),
             SortedLines(Parsed(text(MetricsFormat::kOpenMetrics))));
-  // What `ppcctl metrics` prints of a running ppcd is this format, too.
+  // `ppcctl metrics` prints this format too.
   Start();
   const std::string printed = Out({"metrics", "--format", "prometheus"});
   EXPECT_TRUE(Has(Parsed(printed, "parser"), "ppc_runner_restarts_total ('directory', '/proc')"));
 }
 
-// Prometheus's own check, of names, types, units and help.
+// Prometheus's own check of names, types, units and help.
 TEST_F(MetricsTest, PromtoolHasNoComplaint) {
   if (std::system("command -v promtool >/dev/null") != 0) GTEST_SKIP() << "no promtool here";
   const ProcessResult planted =
@@ -225,12 +225,12 @@ TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
   EXPECT_TRUE(Has(plain, "# TYPE ppc_events_total counter"));
   EXPECT_EQ(plain.find("# EOF"), std::string::npos) << plain;
   EXPECT_EQ(Ask({{"op", "metrics"}, {"format", "xml"}})["ok"], false);
-  // Ready once more is no other start.
+  // A second ready is no further start.
   ASSERT_EQ(Tell("service_ready", "svc-one")["ok"], true);
   EXPECT_NE(Parsed(Ctl({"metrics"}).out).find(start), std::string::npos);
 }
 
-// What `ppcctl node` has seen, for as long as it says: ppcd looks for none of it.
+// The state from `ppcctl node`, until it expires: ppcd gathers none of it.
 TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
   StartDaemon();
   EXPECT_EQ(Parsed(Ctl({"metrics"}).out).find("ppc_model"), std::string::npos);
@@ -246,7 +246,7 @@ TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
            "ppc_node_disk_bytes_per_second ('directory', '/models') 3000000000\n"}) {
     EXPECT_TRUE(Has(parsed, line));
   }
-  // Nonsense is 0, and no family is broken by it.
+  // Malformed values become 0 and break no family.
   const Json nonsense = {{"models", {"m"}}, {"starts", 3}, {"disk_rates", {1}}};
   ASSERT_EQ(Ask({{"op", "node_state"}, {"node", nonsense}, {"for_s", 0}})["ok"], true);
   EXPECT_EQ(Parsed(Ctl({"metrics"}).out).find("ppc_model"), std::string::npos);  // not fresh
@@ -268,15 +268,14 @@ TEST_F(MetricsTest, NobodyElseIsTold) {
                   "\r\nabc")
                 .substr(0, 12),
             "HTTP/1.1 405");
-  // A client that sends nonsense, or nothing, delays no other.
+  // A client that sends nonsense, or nothing, delays no other client.
   const UniqueFd silent = Connect(port);
   (void)Fetch(port, std::string(100'000, 'x') + "\r\n\r\n");
   EXPECT_EQ(Fetch(port, Get("/metrics", kToken)).substr(0, 12), "HTTP/1.1 200");
   EXPECT_EQ(StopDaemon(), 0) << DaemonLog();
 }
 
-// A runner that takes long to answer: the reader waits for it, others do not, and ppcd ends all
-// the same.
+// A runner that answers slowly: its reader waits, others do not, and ppcd can end.
 TEST_F(MetricsTest, AReaderWaitsForTheRunners) {
   const int port = StartWithMetrics();
   Register();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hook makes of a container's files: paths, the model, the service's name.
+// A hook's view of a container's files: paths, the model, the service's name.
 #include "extras/oci/container.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace ppc::oci {
 namespace {
 
-// A host with a model on a mount, one in the container's image, and a file of no model.
+// A host with a model on a mount, one in the container's image, and a file that is no model.
 class ContainerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -206,7 +206,7 @@ TEST_F(ContainerTest, NotesWhatAContainerRunsAndDropsTheDead) {
   tree_.WriteStat(4322, 1, 1, 200);
   KnownContainers known = Value(KnownContainers::Open(notes, Roots(), 100));
   ASSERT_TRUE(known.Note("a", {"/m", "svc-a", 4321}).ok());
-  ASSERT_TRUE(known.Note("a", {"/m", "svc-a", 4321}).ok());  // told again
+  ASSERT_TRUE(known.Note("a", {"/m", "svc-a", 4321}).ok());  // noted again
   ASSERT_TRUE(known.Note("b", {"/m", "svc-a.2", 4322}).ok());
   EXPECT_EQ(KnownContainers::Open(notes, Roots(), 20).error().code, ETIMEDOUT);
   tree_.WriteStat(4321, 1, 1, 300);  // another process has the number

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher with workers that do what they should not: it always ends, and what it says of it.
+// The launcher with misbehaving workers: it always ends, with the right message.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ class LauncherTest : public ::testing::Test {
   }
 
   TempTree tree_;
-  int timeout_ms_ = 20000;  // is reached by those that hang, alone
+  int timeout_ms_ = 20000;  // reached only by hanging workers
 };
 
 TEST_F(LauncherTest, AWorkerThatDoesItsWorkIsQuiet) {
@@ -91,7 +91,7 @@ TEST_F(LauncherTest, AWorkerThatHangsIsKilledWithItsChildren) {
   const std::string worker = Worker("sleep 1000 & echo $$ $! >" + pids + "; wait");
   int pid = 0;
   int child = 0;
-  // A busy machine may not even have started it in the time.
+  // A busy machine may not have started it in that time.
   for (timeout_ms_ = 300; child == 0 && timeout_ms_ < 40000; timeout_ms_ *= 2) {
     const Outcome outcome = Run(worker, kState);
     EXPECT_EQ(outcome.status, 0);
@@ -133,7 +133,7 @@ TEST_F(LauncherTest, OnlyTheAnnotationItselfMakesItRequired) {
   }
 }
 
-// The launcher has no table of its own: its manual's is held to what it reads.
+// The launcher has no option table: this compares the manual with the options it reads.
 TEST_F(LauncherTest, TheManualIsTheLaunchers) {
   const std::string code = ReadFile(PPC_OCI_LAUNCHER).value();
   std::set<std::string> read;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-placement: starts of services on a simulated cluster, by who places them.
+// ppc-placement: compares placers by starts of services on a simulated cluster.
 // Threads: one.
 #include <cerrno>
 #include <cstdio>
@@ -24,7 +24,7 @@ constexpr char kUsage[] =
     "name,\n"
     "and by ppc_place_best().\n";
 
-// Larger ones take minutes, or memory.
+// Larger values take minutes, or too much memory.
 constexpr uint64_t kMost = 100000;
 
 Status Count(const Options& options, const char* name, uint64_t* out) {

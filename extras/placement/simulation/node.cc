@@ -7,7 +7,7 @@
 namespace ppc::bench {
 namespace {
 
-constexpr double kNothing = 1.0;  // of a byte and less, what arithmetic leaves
+constexpr double kNothing = 1.0;  // bytes; rounding error
 
 }  // namespace
 
@@ -92,7 +92,7 @@ void Node::Begin(size_t m, size_t start, std::vector<double>* ends) {
     return;
   }
   model.waiting.push_back(start);
-  if (model.to_read > 0) return;  // shares what is being read
+  if (model.to_read > 0) return;  // joins the load under way
   MakeRoom(missing, m);
   model.to_read = missing;
 }

@@ -10,12 +10,12 @@
 
 namespace ppc::bench {
 
-// What a node publishes.
+// The published state of a node.
 struct NodeNews {
   std::vector<double> resident;  // by model
   std::vector<double> to_read;   // by model; of loads in progress
   double used = 0;               // of the page cache
-  bool has_loaded = false;       // so that the disk's speed is known
+  bool has_loaded = false;       // so the disk's speed is known
   size_t Loads() const;
 };
 
@@ -24,9 +24,9 @@ class Node {
   Node(double cache, double disk, const std::vector<double>& sizes);
 
   void AdvanceTo(double now);
-  // `start` of `model`, now.  Its end is noted in *ends, at once or as time passes.
+  // Begins `start` of `model` now; its end is added to *ends, at once or later.
   void Begin(size_t model, size_t start, std::vector<double>* ends);
-  // Until nothing is read any more.
+  // Runs until nothing is being read.
   void Finish();
 
   NodeNews News() const;
@@ -44,8 +44,8 @@ class Node {
   double Used() const;
   double NextEnd() const;  // seconds from now; infinite: nothing is read
   void Pass(double seconds);
-  // Whole models leave, the one that was used longest ago first, until `room` is free or all that
-  // is left is being loaded or is `kept`.
+  // Evicts whole models, least recently used first, until `room` is free or the rest is being
+  // loaded or is `kept`.
   void MakeRoom(double room, size_t kept);
 
   const double cache_;

@@ -15,7 +15,7 @@
 namespace ppc::bench {
 namespace {
 
-// The standard's distributions differ between libraries, its generator does not.
+// The standard's distributions differ between libraries; its generators do not.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : bits_(seed) {}
@@ -32,7 +32,7 @@ struct Start {
   size_t model = 0;
 };
 
-// Large and small models are as popular as each other: which is which is the seed's.
+// Sizes independent of popularity: the seed assigns them.
 std::vector<double> Sizes(const Trace& trace, Dice* dice) {
   std::vector<double> sizes;
   const double steps = static_cast<double>(std::max<size_t>(trace.models, 2) - 1);
@@ -58,7 +58,7 @@ std::vector<Start> Arrivals(const Trace& trace, Dice* dice) {
   return starts;
 }
 
-// A control plane: it sees what was published, and nothing else.
+// A control plane: sees only published states.
 class Placer {
  public:
   Placer(const Trace& trace, Placement placement, uint64_t seed, std::vector<double> sizes)
@@ -89,7 +89,7 @@ class Placer {
   }
 
  private:
-  // Any of them.
+  // One of the least loaded nodes, at random.
   size_t LeastLoaded(const std::vector<NodeNews>& news) {
     size_t least = news[0].Loads();
     for (const NodeNews& one : news) least = std::min(least, one.Loads());
@@ -113,7 +113,7 @@ class Placer {
     node.model_bytes = static_cast<uint64_t>(sizes_[model]);
     node.resident_bytes = static_cast<uint64_t>(news.resident[model]);
     node.memory_bytes = static_cast<uint64_t>(trace_.cache);
-    // What is still to be read of this model has its room already.
+    // The missing part of this model has its memory reserved already.
     node.free_bytes = static_cast<uint64_t>(trace_.cache - news.used + news.to_read[model]);
     node.disk_rate = news.has_loaded ? static_cast<uint64_t>(trace_.disk) : 0;
     for (size_t m = 0; m < sizes_.size(); m++) {

@@ -15,13 +15,13 @@ struct Trace {
   size_t starts = 1000;
   size_t nodes = 50;
   size_t models = 20;
-  double least_model = 15e9;  // bytes; the sizes in between are evenly spaced
+  double least_model = 15e9;  // bytes; intermediate sizes are evenly spaced
   double greatest_model = 140e9;
   double zipf = 1.0;
   double cache = 200e9;    // page cache of a node
   double disk = 3e9;       // bytes/s
   double between_s = 2.0;  // mean time between two starts
-  double publish_s = 2.0;  // how old the state of a node may be
+  double publish_s = 2.0;  // age limit of a node's published state
 };
 
 enum class Placement { kRandom, kLeastLoaded, kHashing, kScore };
@@ -31,7 +31,7 @@ struct Outcome {
   double mean_s = 0;  // of a start's load
   double p99_s = 0;
   double read_bytes = 0;  // by all disks
-  size_t warm = 0;        // starts that waited for nothing
+  size_t warm = 0;        // starts without a wait
   size_t nodes_used = 0;
 };
 

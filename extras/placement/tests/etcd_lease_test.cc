@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys under a lease, in a real etcd where there is one, and against servers that are none.
+// Keys under a lease, in a real etcd if there is one, and against servers that are not etcd.
 #include "extras/placement/etcd_lease.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(EtcdLease, KeysComeChangeAndGo) {
     EXPECT_TRUE(Eventually([&] { return lease.Read().is_up; }));
     EXPECT_EQ(lease.Read().failures, 0u);
   }
-  EXPECT_EQ(ValueIn(etcd, "/n/b"), "");  // given back
+  EXPECT_EQ(ValueIn(etcd, "/n/b"), "");  // lease revoked
 }
 
 TEST(EtcdLease, ALeaseThatIsLostIsTakenAnew) {

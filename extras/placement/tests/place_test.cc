@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes tell of themselves, and who is chosen by it: as text, from etcd, from the last time.
+// Nodes' published states and the choice by them: as text, from etcd, as last known.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -92,12 +92,12 @@ TEST(PlaceTest, WhatAnotherStartReadsCountsAndTheModelsOwnDoesNot) {
   NodeState node = Node("a", 0);
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_starts, 1u);
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_bytes, 3 * kGb);
-  // With two models in one directory it is unknown which one starts.
+  // With two models in a directory it is unknown which one starts.
   node.starts = {{"svc2", "/models", kGb}};
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_starts, 1u);
   node.models.pop_back();
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_starts, 0u);
-  // Bytes of some alone say too little.
+  // Bytes of some nodes only say too little.
   node.starts = {{"svc3", "/other", 0}, {"svc4", "/other", kGb}};
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_bytes, 0u);
   EXPECT_EQ(PlaceNodeOf(node, "none").model_bytes, 0u);
@@ -139,7 +139,7 @@ TEST(PlaceTest, WhatWasKnownIsKeptWithItsAge) {
   Cluster cluster;
   cluster.nodes = {Node("a", 1), Node("b", 2)};
   ASSERT_TRUE(Remember(file, cluster).ok());
-  // time() is a tick behind what is written.
+  // time() lags behind a file's time by up to a tick.
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   const Cluster back = Value(Recall(file, static_cast<uint64_t>(now) + 100));
   EXPECT_EQ(back.nodes, cluster.nodes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ppcctl node` and `ppcctl place` as they are called: wrong usage, files, etcd that is away.
+// `ppcctl node` and `ppcctl place` from the command line: wrong usage, files, etcd that is away.
 #include <filesystem>
 #include <fstream>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ppc_place_best() puts a start, and what that is worth on a simulated cluster.
+// The choices of ppc_place_best(), and their worth on a simulated cluster.
 #include <gtest/gtest.h>
 #include <ppc/place.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kGb = 1000000000;
 
-// 100 GB, a template, 200 GB of page cache of which nothing is used, 2 GB/s.
+// 100 GB, a template, 200 GB of unused page cache, 2 GB/s.
 ppc_place_node Cold() {
   ppc_place_node node{};
   node.size = sizeof(node);
@@ -225,7 +225,7 @@ TEST(PlacementTrace, ASeedGivesTheSameStarts) {
             Simulate(trace, Placement::kScore, 2).mean_s);
 }
 
-// With each seed, and however old the state is.
+// For each seed and any age of the state.
 TEST(PlacementTrace, StartsAreShorterThanByOthers) {
   for (const double publish_s : {2.0, 10.0}) {
     Trace trace;

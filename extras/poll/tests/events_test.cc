@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling sees accesses of real child processes, on ordinary files; a pread loader followed through
-// a /proc of the test's own, so that when it waits is ours to say.
+// Polling sees accesses of real child processes to ordinary files; a pread loader is followed
+// through a made-up /proc, so that the test controls its waits.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -45,7 +45,7 @@ TEST_F(PollTest, FollowsAMappedReader) {
       return event.kind == EventKind::kAccess && event.tgid == child.pid() &&
              event.offset + event.length >= end;
     }));
-    // Not beyond what it touched and what a fault maps around.
+    // Only the touched pages and those of fault-around.
     for (const Event& event : events) EXPECT_LE(event.offset + event.length, end + 2 * kMiB);
   }
   uint64_t accessed = 0;
@@ -192,7 +192,7 @@ class PollWatchedTest : public PollTest {
                   static_cast<unsigned long long>(offset));
     tree_.Write("/proc/77/task/77/syscall", line);
   }
-  // What a look at the process tells.
+  // The events of a look at the process.
   std::vector<Event> Look() {
     watched_->LookAtFiles();
     watched_->LookAtUse(64);
@@ -200,7 +200,7 @@ class PollWatchedTest : public PollTest {
     events.resize(queue_.Drain(events));
     return events;
   }
-  // A look tells of this alone.
+  // The events of this look only.
   void ExpectOne(EventKind kind, uint64_t offset, uint64_t length) {
     const std::vector<Event> events = Look();
     ASSERT_EQ(events.size(), 1u);
@@ -232,13 +232,13 @@ TEST_F(PollWatchedTest, FollowsPreadByWaitsAndBytes) {
   Watch();
   EXPECT_TRUE(Look().empty()) << "nothing is known of a thread that was never seen waiting";
   Waits(1000, 4 * kMiB, 2 * kMiB);
-  // How far it has got is unknown.
+  // Its progress is unknown.
   ExpectOne(EventKind::kMissRead, 4 * kMiB, EventSink::kWindowBytes);
   EXPECT_TRUE(Look().empty()) << "the same wait is told once";
   Runs(1000 + 2 * kMiB);
   ExpectOne(EventKind::kProgress, 4 * kMiB, 2 * kMiB);
   Waits(1000 + 2 * kMiB, 20 * kMiB, kMiB);
-  // A wait is where it is, not where it was expected.
+  // A wait shows the real position, whatever was expected.
   ExpectOne(EventKind::kMissRead, 20 * kMiB, EventSink::kWindowBytes);
   Runs(1000 + 100 * kMiB);
   for (const Event& event : Look()) EXPECT_LE(event.offset + event.length, kFileBytes);
@@ -254,7 +254,7 @@ TEST_F(PollWatchedTest, SeekingIsNotReading) {
   ExpectOne(EventKind::kProgress, 4 * kMiB, 4 * kMiB);
 }
 
-// It is counted before it moves the position: a look may come in between.
+// A read is counted before it moves the position: a look may come in between.
 TEST_F(PollWatchedTest, AReadThatIsCountedBeforeItShowsIsTold) {
   Watch();
   (void)Look();

@@ -59,7 +59,7 @@ TEST_F(PollTest, StopsWhenNobodyWantsIt) {
   const std::atomic<uint64_t> newest{2};
   const LoadResult loaded = Value(
       backend->Load({.file = file, .length = kFileBytes, .generation = 1, .newest = &newest}));
-  // A file system that keeps all in memory has nothing to load.
+  // A file system in memory has nothing to load.
   if (loaded.resident < kFileBytes) {
     EXPECT_EQ(loaded.stop, LoadStop::kCancelled);
   }
@@ -154,7 +154,7 @@ TEST(PollProcTest, ReadsWaitsAndMaps) {
   EXPECT_FALSE(ParseMap("nonsense"));
 }
 
-// A pipe's reader waits for as long as we like, in the same call as a file's.
+// A pipe's reader waits as long as the test wants, in the same call as a file's reader.
 TEST(PollProcTest, SeesAWaitingThread) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

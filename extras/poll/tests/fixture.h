@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the tests of polling share: a directory with a file of known bytes, and child processes
-// that read it as they are told.
+// Owns the shared parts of polling tests: a directory with a file of known bytes, and child
+// processes that read it on command.
 #ifndef PPC_EXTRAS_POLL_TESTS_FIXTURE_H_
 #define PPC_EXTRAS_POLL_TESTS_FIXTURE_H_
 
@@ -51,7 +51,7 @@ class Child {
 
   int pid() const { return pid_; }
   void Go() { EXPECT_EQ(write(go_[1], "x", 1), 1); }
-  // Waits for what the child tells.
+  // Waits for a message of the child.
   void Hear() {
     char byte = 0;
     EXPECT_EQ(read(said_[0], &byte, 1), 1);
@@ -90,7 +90,7 @@ class PollTest : public testing::Test {
   static bool WaitFor(Backend* backend, std::vector<Event>* all, EventKind kind) {
     return WaitFor(backend, all, [kind](const Event& event) { return event.kind == kind; });
   }
-  // Takes events until one fits; false after a long while.
+  // Takes events until one matches; false after a long time.
   static bool WaitFor(Backend* backend, std::vector<Event>* all,
                       const std::function<bool(const Event&)>& fits) {
     std::vector<Event> batch(64);

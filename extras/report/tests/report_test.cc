@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start-up's time went to, of starts that are made up.
+// The parts of made-up start-ups.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@ constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kStart = 5'000 * kMs;
 constexpr uint64_t kModel = 1 << 20;
 
-// A start in which each process does one thing after the other, looked at every 20 ms.
+// A start in which each process has one state after the other, sampled every 20 ms.
 class MadeUpStart {
  public:
   struct Stretch {
     Doing doing;
     int ms;
-    double user = 1;  // of what it runs; the rest is the kernel's
+    double user = 1;  // share of its run time; the rest is the kernel's
     double no_cpu = 0;
   };
   MadeUpStart(int init_ms, const std::vector<std::vector<Stretch>>& processes) {
@@ -95,7 +95,7 @@ void ExpectSum(const StartParts& parts) {
   EXPECT_LE(parts.overlap_s, 0.05 * parts.total_s);
 }
 
-// All samples of a log, by their number.
+// All samples of a log, by process number.
 template <typename Change>
 StartLog Changed(StartLog log, Change change) {
   for (size_t i = 0; i < log.samples.size(); ++i) change(i, &log.samples[i]);
@@ -119,7 +119,7 @@ TEST(ReportTest, EachPartIsFound) {
   EXPECT_EQ(LimitOf(parts).name, "disk");
 }
 
-// A parent that waits for its workers is no reader; of two workers it is the mean.
+// A parent that waits for its workers is no reader; two workers are averaged.
 TEST(ReportTest, ReadersAloneCount) {
   const MadeUpStart start(0, {{{Doing::kSleeps, 4000}},
                               {{Doing::kDisk, 4000}},
@@ -131,7 +131,7 @@ TEST(ReportTest, ReadersAloneCount) {
   ExpectSum(parts);
 }
 
-// One after the other they are one reader, as the commands of a script.
+// Consecutive readers are added like one, as the commands of a script.
 TEST(ReportTest, ReadersThatFollowOneAnotherAddUp) {
   const MadeUpStart start(0, {{{Doing::kDisk, 1000}, {Doing::kSleeps, 1000}},
                               {{Doing::kSleeps, 1000}, {Doing::kRuns, 1000}}});
@@ -145,7 +145,7 @@ TEST(ReportTest, ReadersThatFollowOneAnotherAddUp) {
   ExpectSum(parts);
 }
 
-// A second in which the only reader was not there.
+// A second without the only reader.
 TEST(ReportTest, WhatNobodyWasSeenDoingIsUnexplained) {
   const MadeUpStart start(0, {{{Doing::kDisk, 4000}}});
   const auto without = [&start](size_t begin, size_t end) {
@@ -164,7 +164,7 @@ TEST(ReportTest, WhatNobodyWasSeenDoingIsUnexplained) {
   EXPECT_TRUE(Has(ReportText(report), "  unexplained                          1."));
 }
 
-// Found running for two seconds; the kernel's clocks say one, or eight of several threads.
+// Found running for two seconds; the kernel's clocks show one, or eight for several threads.
 TEST(ReportTest, ClocksThatSayOtherwiseAreTold) {
   const MadeUpStart start(0, {{{Doing::kDisk, 2000}, {Doing::kRuns, 2000}}});
   const auto by_clocks = [&start](double factor) {
@@ -183,11 +183,11 @@ TEST(ReportTest, ClocksThatSayOtherwiseAreTold) {
   EXPECT_NEAR(more.unexplained_s, 0, 0.05);
 }
 
-// Where there was no CPU to look with, the clocks tell how long it ran.
+// Without a CPU to look with, the clocks show how long it ran.
 TEST(ReportTest, OfALateLookTheClocksTell) {
   const MadeUpStart start(0, {{{Doing::kDisk, 1000}, {Doing::kRuns, 3000}, {Doing::kDisk, 1000}}});
   StartLog log = start.log();
-  // From just before it runs to just before it waits again there was one look.
+  // One look between just before it runs and just before it waits again.
   std::erase_if(log.samples, [&log](const Sample& sample) {
     const uint64_t at_ms = (sample.time_ns - log.begin_ns) / kMs;
     return at_ms >= 1000 && at_ms < 4500 && at_ms != 2500;
@@ -199,7 +199,7 @@ TEST(ReportTest, OfALateLookTheClocksTell) {
   EXPECT_NEAR(parts.unexplained_s, 0, 0.05);
 }
 
-// With a thread goes what it had waited.
+// The wait of an ended thread is gone from the sum.
 TEST(ReportTest, AClockMayFall) {
   const MadeUpStart start(0, {{{Doing::kRuns, 2000, 1, 0.5}}});
   const StartParts parts = PartsOf(Changed(start.log(), [](size_t i, Sample* sample) {
@@ -221,7 +221,7 @@ TEST(ReportTest, TheLimitIsNamed) {
   EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.9, 0.8}), "no-cpu");
 }
 
-// Between two questions, the second of which finds the service ready and its policy at rest.
+// Between two queries, the second of which finds the service ready and its policy idle.
 TEST(ReportTest, ALoadThatNobodySawIsShort) {
   StartLog log = MadeUpStart(5000, {}).log();
   log.end_ns += 60 * kMs;
@@ -231,7 +231,7 @@ TEST(ReportTest, ALoadThatNobodySawIsShort) {
   EXPECT_EQ(LimitOf(parts).name, "init");
 }
 
-// Questions that took long: what was read by then was read at the pace of the rest.
+// Slow queries: bytes read by then count at the pace of the rest.
 TEST(ReportTest, TheBeginIsFoundBetweenQuestions) {
   StartLog log = MadeUpStart(1000, {{{Doing::kDisk, 4000}}}).log();
   std::erase_if(log.progress, [](const Progress& each) {
@@ -240,7 +240,7 @@ TEST(ReportTest, TheBeginIsFoundBetweenQuestions) {
   EXPECT_NEAR(PartsOf(log).init_s, 1.0, 0.1);
 }
 
-// What is read while the policy looks for a template is counted afterwards.
+// Reads while the policy looks for a template are counted afterwards.
 TEST(ReportTest, NothingReadWhileItPreparesIsNoInitialisation) {
   StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();
   for (Progress& each : log.progress) {
@@ -250,7 +250,7 @@ TEST(ReportTest, NothingReadWhileItPreparesIsNoInitialisation) {
   EXPECT_NEAR(PartsOf(log).init_s, 0.1, 0.1);
 }
 
-// Next to nothing of the model is read at first, for which its reader waits all the same.
+// At first almost nothing of the model is read, but its reader waits for it.
 TEST(ReportTest, ASlowBeginBelongsToTheLoad) {
   StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();
   for (Progress& each : log.progress) {
@@ -258,14 +258,14 @@ TEST(ReportTest, ASlowBeginBelongsToTheLoad) {
       each.bytes = kModel / 100;
   }
   EXPECT_NEAR(PartsOf(log).init_s, 0.1, 0.12);
-  // Headers are read long before the model is.
+  // Headers are read long before the rest of the model.
   log = MadeUpStart(0, {{{Doing::kSleeps, 2000}, {Doing::kDisk, 4000}}}).log();
   for (Progress& each : log.progress)
     each.bytes = each.time_ns <= kStart + 2000 * kMs ? kModel / 100 : kModel / 2;
   EXPECT_NEAR(PartsOf(log).init_s, 2.0, 0.2);
 }
 
-// The time at which the policy gave a slow answer is unknown.
+// The time of the numbers in a slow answer is unknown.
 TEST(ReportTest, TheBeginMayBeWithinAQuestion) {
   StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();
   std::erase_if(log.progress, [](const Progress& each) {
@@ -275,7 +275,7 @@ TEST(ReportTest, TheBeginMayBeWithinAQuestion) {
   EXPECT_NEAR(PartsOf(log).init_s, 0.1, 0.1);
 }
 
-// The answer to the last question came after the end.
+// The last answer came after the end.
 TEST(ReportTest, PartsOfAShortStartAreNoMoreThanTheWhole) {
   StartLog log;
   log.begin_ns = kStart;
@@ -297,7 +297,7 @@ TEST(ReportTest, WhatThePolicyDidIsSaid) {
   EXPECT_TRUE(Has(ReportText(report), "what an earlier start recorded"));
 }
 
-// No message says that a command is ready whose work is done when it ends.
+// A command whose work is done when it ends reports no ready.
 TEST(ReportTest, WhoEndsWellWasReady) {
   const auto ended = [](bool has_succeeded) {
     StartReport report("/nowhere/ppcd.sock", "/models", "svc", "true");
@@ -342,7 +342,7 @@ TEST(ReportTest, PagesTellTheSame) {
   EXPECT_EQ(Json::parse(*ReportFor("x.json", report))["limit"]["name"], "disk");
 }
 
-// A machine without the page's renderer loses nothing of what was seen.
+// Without the page's renderer no measured data is lost.
 TEST(ReportTest, WhatCannotBeDrawnIsKept) {
   const auto error_with = [](const char* python) {
     const Result<std::string> page = ReportPage(ReportJson({}, {}, {}), python);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is looked at for a report, and how.
+// Which processes the sampler looks at, and how.
 #include "extras/report/sampler.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 namespace ppc::ctl {
 namespace {
 
-// What a unit's drop-in has told is a control group, in which it is itself for a moment.
+// A unit's drop-in names a control group, in which ppcctl itself is for a moment.
 TEST(SamplerTest, TheFirstOfAUnitIsItsCommand) {
   const TempTree tree;
   const auto put = [&tree](int pid, const char* name, const char* cgroup, int start) {
@@ -41,13 +41,13 @@ TEST(SamplerTest, TheFirstOfAUnitIsItsCommand) {
   put(7, "sh", "/system.slice/other.service", 10);
   put(30, "ppcctl", unit.c_str(), 20);
   EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), std::nullopt) << "not yet";
-  put(12, "worker", unit.c_str(), 50);  // the numbers have begun anew
+  put(12, "worker", unit.c_str(), 50);  // process numbers have wrapped
   put(40, "serve", unit.c_str(), 40);
   put(41, "worker", unit.c_str(), 40);
   EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), 40);
 }
 
-// Else who waits for a CPU with it would be found running.
+// Else a process that waits for a CPU with it would be found running.
 TEST(SamplerTest, LooksComeBeforeOthersWork) {
   int first = 0;
   Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [&first](Progress* progress) {
@@ -65,7 +65,7 @@ TEST(SamplerTest, LooksComeBeforeOthersWork) {
   EXPECT_NE(before, -20) << "the rest of the program has what it had";
 }
 
-// The thread that looks; 0: not yet.
+// The sampling thread; 0: not yet.
 pid_t Looker() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -75,8 +75,7 @@ pid_t Looker() {
   return 0;
 }
 
-// Nor does a service that runs real-time keep them from its CPU, as long as it is of the lowest
-// priority.
+// A service of the lowest real-time priority does not keep the sampler from its CPU either.
 TEST(SamplerTest, LooksComeBeforeARealTimeService) {
   constexpr sched_param kLowest{.sched_priority = 1};
   bool may_be_real_time = false;
@@ -91,11 +90,11 @@ TEST(SamplerTest, LooksComeBeforeARealTimeService) {
   }));
 }
 
-// Answers that take long, as those of a busy machine, are no reason to look less often.
+// Slow answers, as on a busy machine, do not reduce the rate of samples.
 TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
   bool went_on = false;
   Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [&went_on](Progress* progress) {
-    // After each look it waits.
+    // It waits after each look.
     uint64_t before = 0;
     went_on = Eventually([&before] {
       const pid_t looker = Looker();
@@ -119,7 +118,7 @@ TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
 // A child that burns CPU, and one that sleeps.
 TEST(SamplerTest, RealProcessesAreSeen) {
   const pid_t burner = StartChild([] {
-    for (;;) asm volatile("");  // a loop without effect may be left out
+    for (;;) asm volatile("");  // a loop without effect may be optimised away
   });
   const pid_t sleeper = StartSleeper();
   Sample sample;

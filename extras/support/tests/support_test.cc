@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes into a support bundle, what does not, and its form.
+// The content of a support bundle, its redaction, and its format.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -134,7 +134,7 @@ TEST_F(SupportTest, WithoutADaemonThereIsTheRest) {
   EXPECT_NE(TextOf("README.txt").find("nothing was logged"), std::string::npos);
 }
 
-// Another's tar reads it.
+// An independent tar reads it.
 TEST_F(SupportTest, IsATarArchive) {
   if (std::system("command -v zstd >/dev/null") != 0) GTEST_SKIP() << "no zstd here";
   const std::vector<BundleFile> files = {{"ppc-support/a.txt", "of a"},

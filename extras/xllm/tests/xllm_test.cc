@@ -13,7 +13,7 @@
 namespace ppc::ctl::xllm {
 namespace {
 
-// An etcd with some keys, each under a lease of its own that has so many seconds left.
+// An etcd with some keys, each under its own lease with a number of seconds left.
 class XllmRegistrations : public ::testing::Test {
  protected:
   struct Key {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 5.16 exports what read-ahead fills a mapping with large folios by. */
+/* 5.16 exports what read-ahead uses to fill a mapping with large folios. */
 #include <linux/pagemap.h>
 
 int probe(struct address_space *mapping, pgoff_t index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.5 .. 6.12.0: a path names it. */
+/* 6.5 .. 6.12.0: a path names the opened path. */
 #include <linux/fs.h>
 #if __has_include("linux/backing-file.h")
 #include <linux/backing-file.h>

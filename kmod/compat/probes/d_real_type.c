@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.9: ->d_real() gets the kind of inode that is wanted, not an inode. */
+/* 6.9: ->d_real() gets the wanted kind of inode, not an inode. */
 #include <linux/dcache.h>
 
 struct dentry *probe(struct dentry *dentry);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 5.13: inode flags have inode operations. */
+/* 5.13: inode operations get and set inode flags. */
 #include <linux/fs.h>
 #include <linux/fileattr.h>
 

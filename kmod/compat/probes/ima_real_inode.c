@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.9: what IMA compares the inode behind ->d_real() with, to see that it has changed. */
+/* 6.9: IMA detects changes by comparing with the inode behind ->d_real(). */
 #include <linux/fs.h>
 #include <linux/integrity.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 6.18: faults map whole large folios.  It is a matter of what filemap.c and
- * memory.c do, nothing in the headers shows it, so here the version tells.  Where
- * a distribution has it in an older kernel, positions by faults are told less
- * often than each stride; where the version is newer and it is not so, more often.
+ * 6.18: faults map whole large folios.  No header shows this behaviour of
+ * filemap.c and memory.c, so the version decides.  If a distribution has
+ * backported it to an older kernel, positions by faults are reported less often
+ * than each stride; if a newer kernel lacks it, more often.
  */
 #include <linux/version.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.12: a mapping says how large its folios may be, and must be. */
+/* 6.12: a mapping has a largest and a smallest folio order. */
 #include <linux/pagemap.h>
 
 unsigned int probe(struct address_space *mapping);

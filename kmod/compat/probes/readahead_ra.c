@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * 5.15: the read-ahead control carries the file_ra_state, and
- * page_cache_ra_unbounded() takes the mapping's invalidate lock itself.  The lock
- * came with one commit that also made it so, hence no kernel has one of the two.
+ * page_cache_ra_unbounded() takes the mapping's invalidate lock itself.  One
+ * commit brought both, so one probe stands for both.
  */
 #include <linux/fs.h>
 #include <linux/pagemap.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.7: faults of files come with mmap_lock or with the lock of the VMA, and this drops either. */
+/* 6.7: faults on files hold mmap_lock or the VMA lock; this function drops either. */
 #include <linux/mm.h>
 
 void probe(struct vm_fault *vmf);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 7.0: no ->setlease() refuses leases; before, it allowed them. */
+/* 7.0: without ->setlease() leases are refused; before, they were allowed. */
 #include <linux/fs.h>
 
 void *probe(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.16: call_mmap() became vfs_mmap(), which like can_mmap_file() also knows ->mmap_prepare(). */
+/* 6.16: vfs_mmap() replaces call_mmap(); it and can_mmap_file() know ->mmap_prepare(). */
 #include <linux/fs.h>
 
 int probe(struct file *file, struct vm_area_struct *vma);
