@@ -88,6 +88,13 @@ def make_image(source, image, megabytes, *options):
     return image
 
 
+def unpack(root, suite, *packages):
+    """Debian's packages and what they need, in a root of their own; nothing is installed."""
+    script = (f"source {TOP}/tools/lib/common.sh; source {TOP}/tools/lib/suites.sh; source {TOP}/tools/lib/roots.sh; "
+              'unpack_root "$@"')
+    subprocess.run(["bash", "-euc", script, "bash", root, suite, "amd64", *packages], check=True, stdout=subprocess.DEVNULL)
+
+
 def refusal(*tools):
     """Why this host cannot make the slow disk and watch it, or lacks other tools; "" if it can."""
     path = ENVIRONMENT["PATH"]
