@@ -86,6 +86,14 @@ class Cgroup {
   bool is_counted_ = false;  // the first of them is its own
 };
 
+// Owns which control groups are one tenant's, by their names.
+// Threads: any.
+//
+// The topmost group around this one that is a tenant's: a pod, a container, a unit of systemd.
+// Above it are slices and the parents of container engines.  "": nothing but these.  `cgroup` as
+// /proc/PID/cgroup writes it.
+std::string TenantGroup(const std::string& cgroup);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_MACHINE_CGROUP_H_

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,9 +18,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/runner/privileges.h"
-#include "daemon/wire/config_service.h"
 #include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
+#include "daemon/wire/service_id.h"
 
 namespace ppc {
 namespace {
@@ -357,6 +359,35 @@ int Session::Finish(Executor::End end) {
   // No destructor may wait for a process that hangs.
   if (runtime_->IsStuck()) _exit(code);
   return code;
+}
+
+bool LineSocket::Receive(bool wait) {
+  char part[16384];
+  const ssize_t got = recv(fd_.Get(), part, sizeof(part), wait ? 0 : MSG_DONTWAIT);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  buffer_.append(part, static_cast<size_t>(got));
+  return buffer_.size() <= kMaxLine || buffer_.find('\n') != std::string::npos;
+}
+
+std::optional<std::string> LineSocket::NextLine() {
+  const size_t end = buffer_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  std::string line = buffer_.substr(0, end);
+  buffer_.erase(0, end + 1);
+  return line;
+}
+
+void LineSocket::Send(const Json& line) {
+  const std::string text = DumpJson(line) + "\n";
+  const std::lock_guard lock(send_mutex_);
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t put = send(fd_.Get(), text.data() + at, text.size() - at, MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    // A peer that has closed is noticed when reading.
+    if (put <= 0) return;
+    at += static_cast<size_t>(put);
+  }
 }
 
 }  // namespace ppc

@@ -4,10 +4,24 @@
 #ifndef PPC_EXTRAS_DOCTOR_CHECKS_H_
 #define PPC_EXTRAS_DOCTOR_CHECKS_H_
 
-#include "extras/doctor/finding.h"
+#include <string>
+#include <vector>
+
 #include "extras/doctor/patient.h"
 
 namespace ppc::ctl {
+
+// Owns what `ppcctl doctor` finds: a cause, and what to do about it.
+struct Finding {
+  std::string code;    // for programs: "no-btf"; the same cause has the same one for ever
+  std::string about;   // a directory, a service, a process; "" = the machine
+  std::string cause;   // one line
+  std::string remedy;  // a command of the shell that clears it; words where none can
+  // False: nothing is wrong, but it is why a start is not faster.
+  bool is_problem = true;
+};
+
+using Findings = std::vector<Finding>;
 
 // The kernel, the module, ppcd and its rights: no-btf, lockdown, no-module, unsigned-module,
 // no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses, off.

@@ -9,9 +9,22 @@
 #include "daemon/base/result.h"
 #include "daemon/machine/roots.h"
 #include "extras/oci/container.h"
+#include "extras/oci/container_paths.h"
+#include "tools/ppcctl/model_find.h"
 #include "tools/ppcctl/running_service.h"
 
 namespace ppc::oci {
+
+// Owns finding the model of a container, by its annotation ppc.model or by the words of its
+// command, and the parameters that name its service.  Nothing outside the container is looked at.
+//
+// Paths are the host's.  ENOENT: there is none.
+Result<ctl::FoundModel> FindContainerModel(const Container& container, const ContainerPaths& paths);
+
+// As ctl::ServiceParams, with the container's name of the model: that of the host may be new with
+// each container (an image's root, a pod's volume).
+Json ContainerParams(const Container& container, const ContainerPaths& paths,
+                     const ctl::FoundModel& model);
 
 // True where PPC is not meant: a pod's sandbox, or another container of the pod than ppc.container.
 bool IsLeftAlone(const Container& container);

@@ -17,6 +17,12 @@
 
 namespace ppc::ctl {
 
+// Owns having a report drawn as one HTML page, by the renderer of tools/demo's (tools/lib/report),
+// which is Python and lies beside ppcctl's other helpers.
+//
+// `python`: its interpreter, a path or a name in PATH.
+Result<std::string> ReportPage(const Json& report, const std::string& python = "python3");
+
 class StartReport {
  public:
   // socket "" = the usual one.  mount and id: the service's.
