@@ -75,13 +75,16 @@ def kind(root=ROOT):
     return None
 
 
-def make(limit_bytes=None):
-    """This demo's group; those of demos that were killed go."""
-    chosen = kind() or Cgroup
-    for path in glob.glob(os.path.join(chosen.ROOT, PREFIX + "[0-9]*")):
+def make(limit_bytes=None, prefix=PREFIX):
+    """This program's group; those of its kind that were killed go."""
+    chosen = kind()
+    if chosen is None and limit_bytes:
+        raise RuntimeError("no control group here can limit memory")
+    chosen = chosen or Cgroup
+    for path in glob.glob(os.path.join(chosen.ROOT, prefix + "[0-9]*")):
         if not os.path.exists("/proc/" + path.rpartition("-")[2]):
             try:
                 os.rmdir(path)
             except OSError:
                 pass  # somebody is still in it
-    return chosen(f"{PREFIX}{os.getpid()}", limit_bytes)
+    return chosen(f"{prefix}{os.getpid()}", limit_bytes)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine under test (a guest, or the host itself): caches, disk, sampler."""
+import concurrent.futures
 import ctypes
 import mmap
 import os
 import signal
 import subprocess
-import threading
 import time
 
 PR_SET_PDEATHSIG = 1
@@ -99,24 +99,22 @@ def measure_disk(paths, seconds=4.0, threads=8, block=1 << 20):
     stop = time.monotonic() + seconds
     blocks = [(path, offset) for path in paths
               for offset in range(0, os.path.getsize(path) - block, block)]
-    counts = [0] * threads
 
     def reader(index):
-        buffer = mmap.mmap(-1, block)
+        buffer, count = mmap.mmap(-1, block), 0  # aligned, as O_DIRECT wants it
         for path, offset in blocks[index::threads]:
             if time.monotonic() >= stop:
-                return
+                break
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-            counts[index] += os.preadv(descriptor, [buffer], offset)
-            os.close(descriptor)
+            try:
+                count += os.preadv(descriptor, [buffer], offset)
+            finally:
+                os.close(descriptor)
+        return count
 
     started = time.monotonic()
-    workers = [threading.Thread(target=reader, args=(index,)) for index in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return sum(counts) / (time.monotonic() - started)
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(reader, range(threads))) / (time.monotonic() - started)
 
 
 def drop_caches(model_dir):

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import time
 
+from demo import cgroup
+
 from . import disk as disks
-from . import group
 from .neighbours import nobody
 from .store import SuiteError
 
@@ -59,7 +60,7 @@ def execute(store, program, way, disk, limit_bytes=None, name="run", neighbour=N
     words = [*way.prefix(), *program.command(store, directory)]
     disks.make_cold(directory)
     os.makedirs(store.path("logs"), exist_ok=True)
-    box = group.make(limit_bytes)
+    box = cgroup.make(limit_bytes, "ppc-engines-")
     disk.check()
     counters = disk.counters()
     before = counters.read_bytes(), counters.requests()

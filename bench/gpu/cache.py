@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of the model is in the page cache, making it go, and the disk below it."""
-import concurrent.futures
 import contextlib
 import ctypes
-import mmap
 import os
 import platform
-import time
 
+from demo import machine as demo
 from loaders import residency
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SECTOR = 512
 CACHESTAT = 451  # system call number, Linux 6.5 and later, the same everywhere
-PROBE_BLOCK = 8 << 20
 COLD = 0.01  # a run with more of the model than this in memory is not a cold one
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -125,37 +122,14 @@ class Disk:
             file.write(f"{kb}\n")
 
 
-def _read_direct(path, first, step, until):
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    buffer = mmap.mmap(-1, PROBE_BLOCK)  # aligned, as O_DIRECT wants it
-    done = 0
-    try:
-        at, size = first * PROBE_BLOCK, os.fstat(fd).st_size
-        while at + PROBE_BLOCK <= size and time.monotonic() < until:
-            done += os.preadv(fd, [buffer], at)
-            at += step * PROBE_BLOCK
-    finally:
-        os.close(fd)
-    return done
-
-
-def disk_speed(paths, seconds=2.0, threads=8):
+def disk_speed(paths):
     """Bytes per second of large direct reads, which leave the page cache alone; None: not possible."""
-    largest = max(paths, key=os.path.getsize)
-    started = time.monotonic()
     try:
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            jobs = [pool.submit(_read_direct, largest, number, threads, started + seconds)
-                    for number in range(threads)]
-            done = sum(job.result() for job in jobs)
+        return demo.measure_disk([max(paths, key=os.path.getsize)], seconds=2.0, block=8 << 20) or None
     except OSError:
         return None
-    return done / (time.monotonic() - started) if done else None
 
 
 def machine():
     """What a reader of the figures wants to know of the host."""
-    facts = {"kernel": platform.release(), "cpus": os.cpu_count(), "memory_bytes": 0}
-    with open("/proc/meminfo", encoding="ascii") as lines:
-        facts["memory_bytes"] = int(next(lines).split()[1]) * 1024
-    return facts
+    return {"kernel": platform.release(), "cpus": os.cpu_count(), "memory_bytes": demo.memory_total()}

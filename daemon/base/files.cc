@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <climits>
 
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/log.h"
 
 namespace ppc {

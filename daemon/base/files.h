@@ -4,9 +4,11 @@
 #ifndef PPC_DAEMON_BASE_FILES_H_
 #define PPC_DAEMON_BASE_FILES_H_
 
+#include <dirent.h>
 #include <linux/openat2.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,12 @@
 #include "daemon/base/unique_fd.h"
 
 namespace ppc {
+
+// Owns an open directory stream, closed with its owner.
+struct CloseDir {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+using DirStream = std::unique_ptr<DIR, CloseDir>;
 
 // At most max_bytes; the rest is cut off.
 Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 1 << 20);

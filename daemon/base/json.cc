@@ -132,13 +132,6 @@ Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback) {
   return value->get<int64_t>();
 }
 
-Result<double> JsonNumber(const Json& object, const char* key, double fallback) {
-  const Json* value = Find(object, key);
-  if (value == nullptr) return fallback;
-  if (!value->is_number()) return WrongType(key, "a number");
-  return value->get<double>();
-}
-
 Result<bool> JsonBool(const Json& object, const char* key, bool fallback) {
   const Json* value = Find(object, key);
   if (value == nullptr) return fallback;

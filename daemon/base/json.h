@@ -36,7 +36,6 @@ uint64_t JsonCount(const Json& object, const char* key);
 // type.
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback);
 Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback);
-Result<double> JsonNumber(const Json& object, const char* key, double fallback);
 Result<bool> JsonBool(const Json& object, const char* key, bool fallback);
 Result<std::string> JsonString(const Json& object, const char* key, const std::string& fallback);
 

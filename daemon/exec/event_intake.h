@@ -23,7 +23,6 @@
 #include "daemon/backend/event_log.h"
 #include "daemon/cache/demand_meter.h"
 #include "daemon/cache/loader_pool.h"
-#include "daemon/exec/aggregator.h"
 #include "daemon/exec/auto_services.h"
 #include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
@@ -35,6 +34,34 @@
 #include "daemon/policy/policy_host.h"
 
 namespace ppc {
+
+// Owns merging contiguous misses of one thread and file within a drained batch, so that a
+// policy is called per stretch and not per page or window.
+// Threads: the executor's.  No allocation after the first batches.
+// Paper: section 3.2 (policy executor aggregates contiguous misses).
+class Aggregator {
+ public:
+  explicit Aggregator(size_t max_batch);
+
+  // Sorts `batch` by time and merges.  The result is valid until the next call; a merged miss
+  // stands where its first part stood and carries the time of its last.
+  std::span<const Event> Merge(std::span<Event> batch);
+  uint64_t Merged() const { return merged_; }
+
+ private:
+  // Last miss of a (thread, file) in this batch; direct-mapped, a collision only merges less.
+  struct Slot {
+    uint64_t batch = 0;
+    size_t index = 0;
+  };
+  static constexpr size_t kSlots = 1024;
+  static bool Continues(const Event& before, const Event& next);
+
+  std::vector<Event> out_;
+  std::array<Slot, kSlots> slots_{};
+  uint64_t batch_ = 0;
+  uint64_t merged_ = 0;
+};
 
 // Counts unless said otherwise.
 struct IntakeStats {

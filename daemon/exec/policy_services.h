@@ -16,7 +16,7 @@
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/service_table.h"
-#include "daemon/policy/host_services.h"
+#include "daemon/policy/policy_context.h"
 
 namespace ppc {
 

@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/machine/cgroup.h"
 #include "daemon/machine/proc_info.h"
-#include "daemon/machine/tenant_group.h"
 
 namespace ppc {
-
 namespace {
 
 // The group or the user that pays for what its processes do here.

@@ -11,19 +11,69 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "daemon/exec/attribution.h"
-#include "daemon/exec/hung_reads.h"
 #include "daemon/exec/job_queue.h"
 
 namespace ppc {
+
+// Owns how many look-ups of each tenant wait for a process that hangs.  A process whose memory is
+// locked keeps each reader of its environment waiting, and a tenant may have any number of such
+// processes: it must not hold all threads that look processes up.
+// Threads: any.
+class HungReads {
+ public:
+  static constexpr size_t kMostOfTenant = 3;
+
+  // One read, while it lives.
+  class Read {
+   public:
+    Read(HungReads* all, const std::string& tenant) : all_(all), place_(all->Begin(tenant)) {}
+    ~Read() { all_->End(place_); }
+    Read(const Read&) = delete;
+    Read& operator=(const Read&) = delete;
+    // False: too many of the tenant's hang already.
+    bool MayRead() const { return place_ != all_->running_.end(); }
+
+   private:
+    friend class HungReads;
+    HungReads* const all_;
+    const std::multimap<std::string, std::chrono::steady_clock::time_point>::iterator place_;
+  };
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Running = std::multimap<std::string, Clock::time_point>;
+
+  Running::iterator Begin(const std::string& tenant) {
+    const Clock::time_point now = Clock::now();
+    const std::lock_guard lock(mutex_);
+    const auto [first, last] = running_.equal_range(tenant);
+    size_t hung = 0;
+    for (auto read = first; read != last; ++read)
+      hung += now - read->second >= JobQueue::kStuck ? 1 : 0;
+    return hung < kMostOfTenant ? running_.emplace(tenant, now) : running_.end();
+  }
+  void End(Running::iterator place) {
+    const std::lock_guard lock(mutex_);
+    if (place != running_.end()) running_.erase(place);
+  }
+
+  std::mutex mutex_;
+  Running running_;
+};
 
 struct Reader {
   static constexpr int kStranger = -1;

@@ -19,6 +19,7 @@ namespace ppc {
 namespace {
 // A share of the memory limit, far beyond what can ever be used.
 constexpr double kBlindShare = 16;
+constexpr double kStallShare = 0.1;  // of a second that tasks may wait for memory
 
 // While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
 // that hangs is detached by the watchdog.
@@ -102,9 +103,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
                         .on_hang = [this](const char* hook, uint64_t ns) { OnHang(hook, ns); },
                         .on_busy = [this] { backend_->RenewLease(); }});
   host_ = std::make_unique<PolicyHost>(
-      table,
-      PolicyHostOptions{.hook_timeout_ns = options.hook_timeout_ms * kNsPerMs,
-                        .max_faults = options.max_faults},
+      table, PolicyHostOptions{.hook_timeout_ns = options.hook_timeout_ms * kNsPerMs},
       policy_services_.get(), watchdog_.get());
   const Result<BackendCounters> counters = backend_->Counters();
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
@@ -165,7 +164,7 @@ std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> 
           .limit_bytes = config_.options.limit_bytes,
           .reserve_bytes = config_.options.reserve_bytes,
           .reserve_share = config_.options.reserve_share,
-          .stall_share = config_.options.is_blind ? 0 : config_.options.stall_share,
+          .stall_share = config_.options.is_blind ? 0 : kStallShare,
           .own_cache = &own_cache_,
           .share_bytes = config_.options.is_blind ? nullptr : &memory_share_,
           .own_cgroup = OwnCgroup(config_.roots),

@@ -153,7 +153,6 @@ class Runtime {
   void UndoStart(const ControlCall& call);
   void TellNeighbours();
   void OnHang(const char* hook, uint64_t elapsed_ns);
-  std::optional<uint64_t> RefreshFile(uint64_t stale);
   void OnDropped(uint64_t bytes);
   bool DoNeighboursWait(uint64_t now_ns);
   ContextFacts Facts();

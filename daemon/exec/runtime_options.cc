@@ -46,22 +46,6 @@ void ReadReserve(ConfigReader& reader, uint64_t* bytes, double* share) {
   *share = percent / 100.0;
 }
 
-// Which of both makers' libraries are in the list.
-void ReadLibraries(ConfigReader& reader, bool* has_nvml, bool* has_dcmi) {
-  constexpr const char* kKey = "xpu_libraries";
-  const Json* list = reader.Find(kKey);
-  if (list == nullptr) return;
-  *has_nvml = *has_dcmi = false;
-  bool is_good = list->is_array();
-  for (size_t i = 0; is_good && i < list->size(); ++i) {
-    const Json& name = (*list)[i];
-    *has_nvml |= name == "nvml";
-    *has_dcmi |= name == "dcmi";
-    is_good = name == "nvml" || name == "dcmi";
-  }
-  if (!is_good) reader.Refuse(kKey, "a list of \"nvml\" and \"dcmi\"");
-}
-
 }  // namespace
 
 Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
@@ -76,19 +60,16 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.Number("threshold", &options.threshold, 0, 1, /*is_open=*/true);
   reader.Bool("blind", &options.is_blind);
   reader.Int("hook_timeout_ms", &options.hook_timeout_ms, 1, 3600000, "milliseconds");
-  reader.Int("max_faults", &options.max_faults, 1, 1000000);
   reader.Path("cgroup", &options.cgroup);
   reader.Path("trace_file", &options.trace_file);
   reader.Path("template_dir", &options.template_dir);
   reader.Size("limit", &options.limit_bytes);
   ReadReserve(reader, &options.reserve_bytes, &options.reserve_share);
-  reader.Number("memory_stall", &options.stall_share, 0, 1);
   ReadWindow(reader, &options.window_bytes);
   ReadChunk(reader, &options.chunk_bytes);
   reader.Bool("auto_service", &options.auto_service);
   reader.Bool("guard", &options.guard);
   reader.Bool("learnt_starts", &options.learnt_starts);
-  ReadLibraries(reader, &options.ask_nvml, &options.ask_dcmi);
   if (Status status = reader.Finish(); !status) return status.error();
   options.guard = options.guard && !options.is_blind;
   // The guard bounds what a wrong guess loads, and an automatic service is what is learnt.

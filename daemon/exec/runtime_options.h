@@ -17,21 +17,17 @@ struct RuntimeOptions {
   double threshold = 0.85;          // "threshold", share of the memory limit
   bool is_blind = false;            // "blind": memory and guard limit no load (baselines)
   uint64_t hook_timeout_ms = 1000;  // "hook_timeout_ms"
-  uint32_t max_faults = 2;          // "max_faults": exceptions, slow hooks, nonsense
   std::string cgroup;               // "cgroup": payer and limit while no service is started
   std::string trace_file;           // "trace_file": lines of ppc_context.trace
   std::string template_dir = "/var/lib/ppc/templates";  // "template_dir"
   uint64_t limit_bytes = 0;        // "limit": of the page cache we load, 0 = none
   uint64_t reserve_bytes = 0;      // "reserve": kept free on the machine
   double reserve_share = 0;        // "reserve" given as "10%": of the machine's memory
-  double stall_share = 0.1;        // "memory_stall": share of a second, 0 = does not count
   uint64_t window_bytes = 0;       // "window": demand window, a power of two, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
   bool auto_service = true;        // "auto_service": readers without a service get one
   bool learnt_starts = false;      // "learnt_starts": begin at the exec of a known program
   bool guard = true;               // "guard": false only to measure what it is good for
-  bool ask_nvml = true;            // "xpu_libraries": ["nvml", "dcmi"] are asked who computes where
-  bool ask_dcmi = true;
   // Not from the configuration.
   uint64_t tick_ns = 200 * 1000 * 1000;
   uint64_t nap_ns = 1000 * 1000;

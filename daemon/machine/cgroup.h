@@ -87,6 +87,14 @@ class Cgroup {
   bool is_counted_ = false;  // the first level is the group's own
 };
 
+// Owns telling which control groups belong to one tenant, by their names.
+// Threads: any.
+//
+// The topmost group around this one that is one tenant's: a pod, a container, a systemd unit.
+// Above it are slices and parents of container engines.  "": there are only these.  `cgroup`: in
+// the form of /proc/PID/cgroup.
+std::string TenantGroup(const std::string& cgroup);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_MACHINE_CGROUP_H_

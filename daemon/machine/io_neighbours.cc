@@ -9,10 +9,9 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/machine/memory_stall.h"
+#include "daemon/machine/host_memory.h"
 
 namespace ppc {
 namespace {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -25,6 +26,13 @@ std::optional<EtcdPlace> SplitEtcdUrl(const std::string& url, const std::string&
 // or it refuses), EINVAL (no JSON object), ENOSYS (no libcurl); one line that names the URL.
 Result<Json> AskEtcd(const std::string& address, const std::string& path, const Json& request,
                      uint32_t timeout_ms);
+
+// Keys and values as the JSON gateway of etcd takes and gives them.
+// Threads: pure functions, any thread.
+
+std::string Base64(std::string_view text);
+// nullopt: it is not.
+std::optional<std::string> FromBase64(std::string_view text);
 
 }  // namespace ppc
 

@@ -7,12 +7,56 @@
 
 #include <ppc.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
-#include "daemon/policy/host_services.h"
-
 namespace ppc {
+
+// Owns what a policy may ask the runtime (behind struct ppc_context).
+// Threads: the executor's, from within hooks; what ppc_context allows to work() of background()
+// also its thread at the same time.
+//
+// Results as in ppc.h: 0 or a negative errno.
+class HostServices {
+ public:
+  virtual ~HostServices() = default;
+  virtual void LogMessage(int level, const char* message) = 0;
+  virtual uint64_t NowNs() = 0;
+  virtual int Want(uint32_t want, uint64_t beacon_bytes) = 0;
+  virtual int Memory(uint32_t service, ppc_memory* out) = 0;
+  virtual int FileInfoOf(const char* path, ppc_file_info* out) = 0;
+  virtual int FilePathOf(uint64_t file, char* buffer, size_t bytes) = 0;
+  virtual int ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out,
+                         uint8_t* bitmap, size_t bitmap_bytes) = 0;
+  virtual int64_t ReadFileAt(const char* path, uint64_t offset, void* buffer, size_t size) = 0;
+  virtual int XpuNode(int32_t xpu) = 0;
+  virtual int XpuOfProcess(int32_t pid, uint64_t start_ns) = 0;
+  virtual void Interrupt(uint32_t group) = 0;
+  virtual void InterruptOf(uint32_t service, uint32_t group) = 0;
+  virtual int FileNative(uint64_t file, bool native) = 0;
+  virtual void Stat(const char* name, uint64_t value) = 0;
+  virtual void Trace(const char* json) = 0;
+  virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
+  virtual int Background(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
+  virtual uint64_t GroupUsed(uint32_t) { return 0; }
+  virtual int UseLimit(uint32_t, bool) { return -ENOSYS; }
+  virtual int BackgroundRemote(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
+};
+
+// Strings and numbers of struct ppc_context.
+struct ContextFacts {
+  std::string config = "{}";
+  std::string mount;
+  std::string template_dir;
+  uint32_t caps = 0;
+  int nr_nodes = 1;
+  int nr_xpus = 0;
+  uint64_t window_bytes = 0;
+  uint64_t beacon_bytes = 0;
+};
 
 class PolicyContext {
  public:

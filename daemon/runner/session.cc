@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,9 +18,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/runner/privileges.h"
-#include "daemon/wire/config_service.h"
 #include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
+#include "daemon/wire/service_id.h"
 
 namespace ppc {
 namespace {
@@ -111,9 +113,7 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.policy_name = plugin_->Name();
   result.config = config.is_object() ? DumpJson(config) : "{}";
   result.roots = roots;
-  result.vendor_xpus = std::make_shared<VendorXpus>(
-      roots, topology->xpus,
-      VendorXpus::Options{.nvml = options->ask_nvml, .dcmi = options->ask_dcmi, .query = {}});
+  result.vendor_xpus = std::make_shared<VendorXpus>(roots, topology->xpus);
   result.topology = std::move(*topology);
   result.options = std::move(*options);
   result.recorder = recorder_ ? &*recorder_ : nullptr;
@@ -357,6 +357,35 @@ int Session::Finish(Executor::End end) {
   // A destructor must not wait for a hanging process.
   if (runtime_->IsStuck()) _exit(code);
   return code;
+}
+
+bool LineSocket::Receive(bool wait) {
+  char part[16384];
+  const ssize_t got = recv(fd_.Get(), part, sizeof(part), wait ? 0 : MSG_DONTWAIT);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  buffer_.append(part, static_cast<size_t>(got));
+  return buffer_.size() <= kMaxLine || buffer_.find('\n') != std::string::npos;
+}
+
+std::optional<std::string> LineSocket::NextLine() {
+  const size_t end = buffer_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  std::string line = buffer_.substr(0, end);
+  buffer_.erase(0, end + 1);
+  return line;
+}
+
+void LineSocket::Send(const Json& line) {
+  const std::string text = DumpJson(line) + "\n";
+  const std::lock_guard lock(send_mutex_);
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t put = send(fd_.Get(), text.data() + at, text.size() - at, MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    // Receive() notices a closed peer.
+    if (put <= 0) return;
+    at += static_cast<size_t>(put);
+  }
 }
 
 }  // namespace ppc

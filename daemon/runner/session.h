@@ -8,17 +8,40 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "daemon/backend/event_log.h"
 #include "daemon/backend/factory.h"
 #include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
-#include "daemon/runner/line_socket.h"
 
 namespace ppc {
+
+// Owns lines of JSON over a connected socket, one object per line.
+// Threads: Receive by one; Send by any.
+class LineSocket {
+ public:
+  explicit LineSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  int fd() const { return fd_.Get(); }
+  // Reads the available data (waits if `wait`); false: the peer closed, or sent too long a line.
+  bool Receive(bool wait);
+  // The next complete line received.
+  std::optional<std::string> NextLine();
+  void Send(const Json& line);
+
+ private:
+  static constexpr size_t kMaxLine = 512 << 10;  // a request of 256 KiB, wrapped
+
+  UniqueFd fd_;
+  std::string buffer_;
+  std::mutex send_mutex_;
+};
 
 class Session {
  public:

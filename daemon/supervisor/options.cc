@@ -42,7 +42,6 @@ constexpr std::array kOptions = {
     cli::Option{"--no-syscall-filter", nullptr,
                 "let policies use all system calls, not only those that ppcd and the policies of\n"
                 "this package need"},
-    cli::Option{"--foreground", nullptr, "stay in the foreground (always so)"},
     cli::Option{"--log-format", "FORMAT",
                 "text (default), or json: one object per line, with directory and service;\n"
                 "its runners log the same way",

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "daemon/supervisor/memory_shares.h"
+#include "daemon/supervisor/memory_broker.h"
 
 namespace ppc::control {
 namespace {

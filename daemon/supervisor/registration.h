@@ -21,14 +21,12 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/supervisor/environment.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
-#include "daemon/supervisor/policy_choice.h"
 #include "daemon/supervisor/policy_messages.h"
-#include "daemon/supervisor/restart_backoff.h"
+#include "daemon/supervisor/runner_init.h"
 #include "daemon/supervisor/runner_talk.h"
 #include "daemon/supervisor/services.h"
 

@@ -13,11 +13,35 @@
 #include "daemon/backend/backend_kind.h"
 #include "daemon/base/result.h"
 #include "daemon/supervisor/mount_probe.h"
-#include "daemon/supervisor/off_switch.h"
 #include "daemon/supervisor/peer.h"
 #include "daemon/supervisor/registration.h"
 
 namespace ppc::control {
+
+// Owns whether PPC is switched off on this machine: every directory is the kernel's alone, also
+// after a reboot, which a file beside the templates is for.
+// Threads: the loop's.
+class OffSwitch {
+ public:
+  // As the file says.
+  explicit OffSwitch(const std::string& template_dir);
+
+  bool is_off() const { return is_off_; }
+  // The file.
+  const std::string& mark() const { return mark_; }
+
+  // Off all the same where this fails, until a reboot.
+  Status TurnOff();
+  // True: it was off.
+  Result<bool> TurnOn();
+
+  // What is answered meanwhile.
+  static Error Refusal();
+
+ private:
+  const std::string mark_;
+  bool is_off_;
+};
 
 class Registrations {
  public:

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "daemon/base/log.h"
+#include "daemon/machine/host_memory.h"
 #include "daemon/machine/mount_table.h"
-#include "daemon/supervisor/log_page.h"
-#include "daemon/wire/config_service.h"
+#include "daemon/supervisor/status_page.h"
 #include "daemon/wire/service_id.h"
 
 namespace ppc::control {
@@ -52,6 +53,12 @@ Json NameService(const Json& body) {
   const Result<ServiceName> name = MakeServiceName(body.at("params"));
   if (!name) return ErrorAnswer(name.error());
   return OkAnswer({{"service_id", name->id}, {"canonical", name->canonical}});
+}
+
+std::optional<MemoryBroker::Machine> ReadMachine(const SysRoots& roots) {
+  const Result<HostMemory> host = ReadHostMemory(roots, {});
+  if (!host) return std::nullopt;
+  return MemoryBroker::Machine{host->available, host->files};
 }
 
 }  // namespace
@@ -317,6 +324,25 @@ void Registry::Shutdown(std::function<void()> done) {
   for (const auto& [key, registration] : registrations_.all()) {
     registration->Remove([](const Status&) {});
   }
+}
+
+RegistrationMaker::RegistrationMaker(EventLoop& loop, const Options& options,
+                                     const MountProbe& probe, const Cgroups& cgroups,
+                                     const StateDir& state)
+    : observers_(loop, options.roots),
+      memory_(loop, options.memory_period, [&options] { return ReadMachine(options.roots); }),
+      environment_{loop, options, probe, cgroups, observers_, memory_, reads_, state} {}
+
+std::string RegistrationMaker::NextHandle(const MountInfo& mount) {
+  const std::string device = mount.is_plain ? "dir" : "ppc" + std::to_string(mount.index);
+  return device + "." + std::to_string(next_handle_++);
+}
+
+std::unique_ptr<Registration> RegistrationMaker::Make(const MountInfo& mount, PolicyChoice choice,
+                                                      const std::string& handle,
+                                                      Registration::Callbacks callbacks) {
+  return std::make_unique<Registration>(environment_, mount, std::move(choice), handle,
+                                        std::move(callbacks));
 }
 
 }  // namespace ppc::control

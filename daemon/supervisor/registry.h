@@ -6,7 +6,9 @@
 #ifndef PPC_DAEMON_SUPERVISOR_REGISTRY_H_
 #define PPC_DAEMON_SUPERVISOR_REGISTRY_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "daemon/base/json.h"
@@ -14,12 +16,13 @@
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/floor_thread.h"
-#include "daemon/supervisor/metrics_page.h"
+#include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/mount_probe.h"
-#include "daemon/supervisor/off_switch.h"
+#include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
-#include "daemon/supervisor/registration_maker.h"
+#include "daemon/supervisor/read_broker.h"
+#include "daemon/supervisor/registration.h"
 #include "daemon/supervisor/registrations.h"
 #include "daemon/supervisor/saved_registrations.h"
 #include "daemon/supervisor/service_operations.h"
@@ -28,6 +31,28 @@
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
+
+// Owns what registrations share, and makes them: each with a handle that none had before it.
+// Threads: the loop's.
+class RegistrationMaker {
+ public:
+  // All must outlive it.
+  RegistrationMaker(EventLoop& loop, const Options& options, const MountProbe& probe,
+                    const Cgroups& cgroups, const StateDir& state);
+
+  // "dir.1", "ppc0.2": of the next one, and used up by this.
+  std::string NextHandle(const MountInfo& mount);
+  // Not started.  This must outlive it.
+  std::unique_ptr<Registration> Make(const MountInfo& mount, PolicyChoice choice,
+                                     const std::string& handle, Registration::Callbacks callbacks);
+
+ private:
+  ObserverHub observers_;
+  MemoryBroker memory_;
+  ReadBroker reads_;
+  const Environment environment_;
+  uint64_t next_handle_ = 1;
+};
 
 class Registry {
  public:

@@ -3,6 +3,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
+#include "daemon/base/log.h"
 
 namespace ppc::control {
 
@@ -37,6 +38,18 @@ std::string Describe(const Peer& peer) {
   // A group's name may have any byte in it.
   if (!peer.is_admin) text += " cgroup " + DumpJson(peer.cgroup);
   return text;
+}
+
+void Refusals::Note(const Peer& peer, const std::string& verb, const std::string& why) {
+  const uint64_t now_ns = MonotonicNs();
+  if (!each_.Take(std::to_string(peer.uid) + " " + peer.cgroup, now_ns) || !all_.Take("", now_ns)) {
+    ++unsaid_;
+    return;
+  }
+  std::string line = "refused: " + Describe(peer) + " " + verb + ": " + why;
+  if (unsaid_ > 0) line += " (and " + std::to_string(unsaid_) + " refusals not logged)";
+  unsaid_ = 0;
+  Log(LogLevel::kWarning, line);
 }
 
 }  // namespace ppc::control

@@ -7,8 +7,11 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
+#include "daemon/base/clock.h"
+#include "daemon/base/rate_limit.h"
 #include "daemon/supervisor/peer.h"
 
 namespace ppc::control {
@@ -39,6 +42,23 @@ bool MayTouch(const Peer& peer, const Owner& owner);
 
 // "uid 1000 pid 77 cgroup \"/a\"", for the log.
 std::string Describe(const Peer& peer);
+
+// Owns the log of what was refused for want of a right: the caller and the operation, and the rate
+// at which that is written, so that no caller fills the log or hides another's refusals. Threads:
+// the loop's.
+class Refusals {
+ public:
+  // Lines at once, of a user in a control group and of all.
+  static constexpr unsigned kLines = 20;
+  static constexpr unsigned kAllLines = 100;
+
+  void Note(const Peer& peer, const std::string& verb, const std::string& why);
+
+ private:
+  RateLimit each_{kLines, 2 * kNsPerSec};
+  RateLimit all_{kAllLines, kNsPerSec};
+  uint64_t unsaid_ = 0;  // since the last line
+};
 
 }  // namespace ppc::control
 

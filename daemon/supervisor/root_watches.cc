@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "daemon/machine/proc_info.h"
-#include "daemon/machine/process_end.h"
 
 namespace ppc::control {
 

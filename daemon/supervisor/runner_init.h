@@ -4,16 +4,50 @@
 #define PPC_DAEMON_SUPERVISOR_RUNNER_INIT_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "daemon/backend/backend_kind.h"
 #include "daemon/base/json.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/supervisor/environment.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
-#include "daemon/supervisor/policy_choice.h"
 
 namespace ppc::control {
+
+// What all registrations share.
+class Cgroups;
+class EventLoop;
+class MemoryBroker;
+class MountProbe;
+class ObserverHub;
+class ReadBroker;
+class StateDir;
+struct Options;
+
+// All must outlive every registration.
+struct Environment {
+  EventLoop& loop;
+  const Options& options;
+  const MountProbe& probe;
+  const Cgroups& cgroups;
+  ObserverHub& observers;
+  MemoryBroker& memory;
+  ReadBroker& reads;
+  const StateDir& state;
+};
+
+// Owns what was registered: which policy, with which configuration and backend.
+struct PolicyChoice {
+  std::string name;  // as asked for
+  std::string path;
+  Json config;  // object
+  BackendKind backend = BackendKind::kAuto;
+
+  bool IsSamePolicy(const PolicyChoice& other) const {
+    return path == other.path && config == other.config;
+  }
+};
 
 struct RunnerInit {
   Json message;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -41,6 +42,11 @@ std::optional<MemoryReport> MemoryOf(const Result<Json>& answer) {
   }
   return report;
 }
+
+constexpr Millis kLongestRetry = std::chrono::hours(1);
+constexpr int kMostDoublings = 6;
+
+uint64_t Ns(Millis time) { return static_cast<uint64_t>(time.count()) * kNsPerMs; }
 
 }  // namespace
 
@@ -150,6 +156,30 @@ std::string RunnerTalk::WhyMute(bool has_lease_expired) const {
          (has_lease_expired ? "its lease has run out: the native policy is in force; "
                             : "the native policy is in force once its lease has run out; ") +
          (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+}
+
+std::optional<Millis> RestartBackoff::Died(uint64_t now_ns, bool did_run) {
+  const bool was_quick =
+      !did_run || !running_since_ns_ || now_ns - *running_since_ns_ < Ns(options_.quick_death);
+  deaths_ = was_quick ? deaths_ + 1 : 0;
+  if (deaths_ >= options_.max_quick_deaths) return std::nullopt;
+  ++restarts_;
+  return options_.first_back_off * (1 << std::max(deaths_ - 1, 0));
+}
+
+Millis RestartBackoff::Failed(uint64_t now_ns) {
+  // A runner that has lived as long as the longest pause begins anew.
+  if (running_since_ns_ && now_ns - *running_since_ns_ > Ns(kLongestRetry)) failures_ = 0;
+  running_since_ns_.reset();
+  const Millis pause =
+      std::min(options_.first_retry * (1 << std::min(failures_, kMostDoublings)), kLongestRetry);
+  ++failures_;
+  return pause;
+}
+
+void RestartBackoff::TryAgain() {
+  deaths_ = 0;
+  ++restarts_;
 }
 
 }  // namespace ppc::control

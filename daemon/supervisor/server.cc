@@ -12,7 +12,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
-#include "daemon/machine/tenant_group.h"
+#include "daemon/machine/cgroup.h"
 #include "daemon/supervisor/rights.h"
 #include "daemon/wire/listen_socket.h"
 

@@ -20,7 +20,7 @@
 #include "daemon/machine/roots.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/peer.h"
-#include "daemon/supervisor/refusals.h"
+#include "daemon/supervisor/rights.h"
 #include "daemon/supervisor/service_manager.h"
 #include "daemon/wire/line_channel.h"
 #include "daemon/wire/protocol.h"

@@ -11,6 +11,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
+#include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/registrations.h"
 #include "daemon/supervisor/root_watches.h"
@@ -48,6 +49,39 @@ class ServiceEnds {
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
   RootWatches& roots_;
+};
+
+// Owns the look, now and then, for services of the service socket whose control group is gone: they
+// are stopped.
+// Threads: the loop's.
+class GroupWatch {
+ public:
+  // All must outlive it.
+  GroupWatch(EventLoop& loop, Millis period, const Cgroups& cgroups,
+             const Registrations& registrations, ServiceEnds& ends)
+      : loop_(loop),
+        period_(period),
+        cgroups_(cgroups),
+        registrations_(registrations),
+        ends_(ends) {}
+
+  // Goes on for as long as there are such services.
+  void Begin();
+  // For good.
+  void End();
+
+ private:
+  void Look();
+  // True: it was gone, and the service is stopped.
+  bool StopIfGone(Registration& registration, const std::string& id);
+
+  EventLoop& loop_;
+  const Millis period_;
+  const Cgroups& cgroups_;
+  const Registrations& registrations_;
+  ServiceEnds& ends_;
+  bool is_waiting_ = false;
+  bool has_ended_ = false;
 };
 
 }  // namespace ppc::control

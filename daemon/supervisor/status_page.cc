@@ -4,10 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/machine/mount_table.h"
 
 namespace ppc::control {
@@ -22,6 +27,25 @@ Json InOrder(Json mounts) {
   std::sort(mounts.begin(), mounts.end(),
             [](const Json& a, const Json& b) { return MountOf(a) < MountOf(b); });
   return mounts;
+}
+
+uint64_t TimeOf(const Json& line) {
+  const Json time_ns = JsonMember(line, "time_ns");
+  return time_ns.is_number_unsigned() ? time_ns.get<uint64_t>() : 0;
+}
+
+// Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.
+bool IsAbout(const std::string& text, const std::string& path) {
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
+    const char before = at == 0 ? ' ' : text[at - 1];
+    const size_t end = at + path.size();
+    const char after = end < text.size() ? text[end] : ' ';
+    const bool starts = before == ' ' || before == '\'' || before == '"' || before == '(';
+    if (path.empty() || (starts && std::string(" :;,'\")").find(after) != std::string::npos)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -152,6 +176,62 @@ void StatusPage::ShowOwn(const Json& body, const Peer& peer, const Reply& reply)
                       {"template_dir", options_.template_dir}};
   answer["mounts"] = std::move(mounts);
   reply(std::move(answer));
+}
+
+void ShowLog(const Registrations& registrations, const Json& body, const Reply& reply) {
+  const auto mount = body.find("mount");
+  const std::string path = mount == body.end() ? "" : NormalPath(mount->get<std::string>());
+  struct Gathered {
+    std::vector<Json> lines;
+    size_t missing = 1;  // one for ppcd's own
+  };
+  const auto gathered = std::make_shared<Gathered>();
+  const auto finish_one = [gathered, reply] {
+    if (--gathered->missing > 0) return;
+    std::ranges::stable_sort(gathered->lines, {}, [](const Json& line) { return TimeOf(line); });
+    Json answer = OkAnswer();
+    answer["lines"] = gathered->lines;
+    reply(std::move(answer));
+  };
+  for (const LogLine& line : RecentLog()) {
+    if (line.about.directory != path && !IsAbout(line.text, path)) continue;
+    gathered->lines.push_back(LogLineJson(line));
+  }
+  for (const auto& [key, registration] : registrations.all()) {
+    if (!path.empty() && registration->mount().path != path) continue;
+    ++gathered->missing;
+    registration->AskForLog([gathered, finish_one](const Json& lines) {
+      gathered->lines.insert(gathered->lines.end(), lines.begin(), lines.end());
+      finish_one();
+    });
+  }
+  finish_one();
+}
+
+void MetricsPage::NoteReady(const std::string& directory, Service& service, const Json& answer) {
+  const bool is_first = !std::exchange(service.is_ready, true);
+  const uint64_t began = std::exchange(service.started_ns, 0);
+  if (!is_first || began == 0) return;
+  const Result<std::string> treatment = JsonString(answer, "treatment", "policy");
+  start_times_.Add(directory, treatment ? *treatment : "policy",
+                   static_cast<double>(MonotonicNs() - began) / 1e9);
+}
+
+void MetricsPage::TakeNodeState(const Json& body) {
+  node_state_ = body.at("node");
+  node_state_until_ns_ = MonotonicNs() + body.at("for_s").get<uint64_t>() * kNsPerSec;
+}
+
+std::string MetricsPage::Text(const Json& status, MetricsFormat format) const {
+  const bool is_fresh = MonotonicNs() < node_state_until_ns_;
+  return MetricsText(status, start_times_, format, is_fresh ? node_state_ : Json());
+}
+
+Result<MetricsFormat> MetricsPage::FormatOf(const Json& body) {
+  const std::string wanted = body.value("format", "openmetrics");
+  if (wanted == "openmetrics") return MetricsFormat::kOpenMetrics;
+  if (wanted == "prometheus") return MetricsFormat::kPrometheus;
+  return Error{EINVAL, "\"format\" must be \"openmetrics\" or \"prometheus\""};
 }
 
 }  // namespace ppc::control

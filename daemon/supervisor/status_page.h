@@ -10,13 +10,15 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
+#include "daemon/base/result.h"
 #include "daemon/supervisor/floor_thread.h"
+#include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/mount_probe.h"
-#include "daemon/supervisor/off_switch.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
 #include "daemon/supervisor/registrations.h"
 #include "daemon/supervisor/saved_registrations.h"
+#include "daemon/supervisor/services.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
@@ -55,6 +57,34 @@ class StatusPage {
   const SavedRegistrations& saved_;
   const FloorThread& floor_;
   const uint64_t started_ns_ = MonotonicNs();
+};
+
+// Owns what ppcd and its runners still know of their logs, for who has no journal.
+// Threads: the loop's.
+//
+// Answers the request log.
+void ShowLog(const Registrations& registrations, const Json& body, const Reply& reply);
+
+// Owns what monitoring is told beside status: the starts that this ppcd has seen, and what
+// `ppcctl node` has told of the machine.
+// Threads: the loop's.
+class MetricsPage {
+ public:
+  // A service is ready once, however often it says so.  `answer`: the policy's.
+  void NoteReady(const std::string& directory, Service& service, const Json& answer);
+  // Takes the request node_state.
+  void TakeNodeState(const Json& body);
+
+  // `status`: the answer to `status`, of all directories.
+  std::string Text(const Json& status, MetricsFormat format) const;
+  // The format that the request metrics asks for.
+  static Result<MetricsFormat> FormatOf(const Json& body);
+
+ private:
+  StartTimes start_times_;
+  // Looking for it takes longer than this loop may.
+  Json node_state_;
+  uint64_t node_state_until_ns_ = 0;
 };
 
 }  // namespace ppc::control

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/wire/service_id.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <string>
 #include <string_view>
 
 #include "daemon/base/digests.h"
@@ -98,6 +101,29 @@ Status CheckServiceId(const std::string& id) {
                "service ID '" + id.substr(0, kMaxIdChars) +
                    "': it must be 4 to 64 letters, digits, '.', '_' or '-', the first a letter or "
                    "digit; `ppcctl service-id` computes one"};
+}
+
+Result<Json> ServiceInConfig(const Json& config) {
+  if (!config.is_object() || !config.contains("service_id")) return Json();
+  const Json& id = config["service_id"];
+  if (!id.is_string()) return Error{EINVAL, "\"service_id\" of a configuration must be text"};
+  if (Status status = CheckServiceId(id.get<std::string>()); !status) return status.error();
+  Json message{{"op", "service_start"},
+               {"service_id", id},
+               {"service", 0},
+               {"by_cgroup", false},
+               {"ready", true},  // nothing is loaded before its first reader
+               {"owner", {{"cgroup", ""}, {"uid", geteuid()}}}};
+  for (const char* key : {"params", "xpus", "workers", "node", "nodes", "first_worker"}) {
+    if (config.contains(key)) message[key] = config[key];
+  }
+  if (!config.contains("workers") && config.contains("xpus") && config["xpus"].is_array()) {
+    message["workers"] = config["xpus"].size();
+  }
+  // The group that pays where there is no service pays for this one.
+  const Json runtime = config.value("runtime", Json());
+  if (runtime.is_object() && runtime.contains("cgroup")) message["cgroup"] = runtime["cgroup"];
+  return message;
 }
 
 }  // namespace ppc::control

@@ -28,6 +28,14 @@ Result<ServiceName> MakeServiceName(const Json& params);
 // characters, the first a letter or digit.
 Status CheckServiceId(const std::string& id);
 
+// Owns the service that a registration's configuration names: "service_id" beside "workers",
+// "xpus", "params", "node", "nodes" and "first_worker".  All processes that read the directory and
+// belong to no other service belong to it, and it is the registering user's, root's.
+// Paper: section 4.1 (service ID, workers and XPUs are told with reg_policy).
+//
+// Its "service_start" message; null: the configuration names none.
+Result<Json> ServiceInConfig(const Json& config);
+
 }  // namespace ppc::control
 
 #endif  // PPC_DAEMON_WIRE_SERVICE_ID_H_

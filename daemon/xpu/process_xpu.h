@@ -15,6 +15,7 @@
 
 #include "daemon/machine/roots.h"
 #include "daemon/machine/topology.h"
+#include "daemon/machine/xpu_list.h"
 #include "daemon/xpu/vendor_xpus.h"
 
 namespace ppc {
@@ -100,6 +101,19 @@ class ProcessXpu {
   mutable std::unordered_map<int, Entry> entries_;  // also ended processes, until checked
   int next_worker_ = 0;
 };
+
+// Owns parsing the variables that restrict a process to some XPUs (CUDA_VISIBLE_DEVICES and its
+// kin).
+struct VisibleDevices {
+  std::string text;       // "CUDA_VISIBLE_DEVICES=2,3", "" if no variable is set
+  std::vector<int> xpus;  // indexes in the machine's list, in the process's order
+};
+
+// CUDA_VISIBLE_DEVICES (numbers or GPU-UUIDs), HIP_, ROCR_ and ASCEND_RT_VISIBLE_DEVICES.  A number
+// counts the vendor's devices in the order of their PCI addresses.  As in the vendors' runtimes,
+// the list ends at the first entry that names no device.
+VisibleDevices ReadVisibleDevices(const SysRoots& roots, const std::vector<Xpu>& xpus,
+                                  const std::string& environ_text);
 
 }  // namespace ppc
 

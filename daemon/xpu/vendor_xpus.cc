@@ -21,25 +21,22 @@ bool IsHostNamespace(const SysRoots& roots) {
 
 }  // namespace
 
-VendorXpus::VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const Options& options)
+VendorXpus::VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const XpuQuery::Options& query)
     : xpus_(std::move(xpus)),
       is_host_(IsHostNamespace(roots)),
-      nvml_(MakeSource(options.nvml, kNvmlName, kVendorNvidia, options)),
-      dcmi_(MakeSource(options.dcmi, kDcmiName, kVendorHuawei, options)) {}
+      nvml_(MakeSource(kNvmlName, kVendorNvidia, query)),
+      dcmi_(MakeSource(kDcmiName, kVendorHuawei, query)) {}
 
-VendorXpus::Source VendorXpus::MakeSource(bool is_on, const char* library, uint16_t vendor,
-                                          const Options& options) const {
+VendorXpus::Source VendorXpus::MakeSource(const char* library, uint16_t vendor,
+                                          XpuQuery::Options query) const {
   Source source;
   const bool has_device =
       std::any_of(xpus_.begin(), xpus_.end(), [&](const Xpu& xpu) { return xpu.vendor == vendor; });
-  if (!is_on) {
-    source.why_not = "is switched off";
-  } else if (!has_device) {
+  if (!has_device) {
     source.why_not = "no device of its maker is here";
   } else if (!is_host_) {
     source.why_not = "process numbers here are not the host's";
   } else {
-    XpuQuery::Options query = options.query;
     query.library = library;
     source.query = std::make_unique<XpuQuery>(std::move(query));
   }

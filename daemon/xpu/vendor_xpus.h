@@ -18,17 +18,13 @@ namespace ppc {
 
 class VendorXpus {
  public:
-  struct Options {
-    bool nvml = true;
-    bool dcmi = true;
-    XpuQuery::Options query;  // except the library
-  };
   struct Answer {
     int xpu = -1;      // index in the machine's list, -1 unknown
     std::string says;  // the evidence, or why there is no answer
   };
 
-  VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const Options& options);
+  // `query`: all but the library.
+  VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const XpuQuery::Options& query = {});
 
   // From the newest listing; a process that computes on several devices has no answer.
   Answer Nvml(int pid, uint64_t start_ns) const { return Ask(nvml_, pid, start_ns); }
@@ -39,7 +35,7 @@ class VendorXpus {
     std::unique_ptr<XpuQuery> query;  // nullptr: no such device
     std::string why_not;
   };
-  Source MakeSource(bool is_on, const char* library, uint16_t vendor, const Options& options) const;
+  Source MakeSource(const char* library, uint16_t vendor, XpuQuery::Options query) const;
   Answer Ask(const Source& source, int pid, uint64_t start_ns) const;
 
   const std::vector<Xpu> xpus_;

@@ -15,7 +15,6 @@
 #include <ctime>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 

@@ -15,7 +15,7 @@
 #include "daemon/machine/proc_info.h"
 #include "extras/doctor/checks.h"
 #include "policies/maio/template/template.h"
-#include "tools/ppcctl/guard_line.h"
+#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/stale_files.h"
 #include "tools/ppcctl/text.h"
 

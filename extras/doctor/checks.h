@@ -4,10 +4,24 @@
 #ifndef PPC_EXTRAS_DOCTOR_CHECKS_H_
 #define PPC_EXTRAS_DOCTOR_CHECKS_H_
 
-#include "extras/doctor/finding.h"
+#include <string>
+#include <vector>
+
 #include "extras/doctor/patient.h"
 
 namespace ppc::ctl {
+
+// Owns a finding of `ppcctl doctor`: a cause and its remedy.
+struct Finding {
+  std::string code;    // for programs: "no-btf"; never changes
+  std::string about;   // a directory, a service, a process; "" = the machine
+  std::string cause;   // one line
+  std::string remedy;  // a shell command; text if none helps
+  // False: no fault, but the reason why a start is not faster.
+  bool is_problem = true;
+};
+
+using Findings = std::vector<Finding>;
 
 // The kernel, the module, ppcd and its rights: no-btf, lockdown, no-module, unsigned-module,
 // no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses, off.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/supervisor/metrics.h"
-
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "daemon/base/json.h"
+#include "daemon/supervisor/metrics_server.h"
 
 namespace ppc::control {
 namespace {

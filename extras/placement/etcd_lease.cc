@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/base/log.h"
-#include "daemon/net/base64.h"
 #include "daemon/net/etcd.h"
 
 namespace ppc {

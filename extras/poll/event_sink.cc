@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "extras/poll/event_sink.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
 
 #include "daemon/base/clock.h"
@@ -85,6 +87,40 @@ void EventSink::Blocked(const Origin& who, uint64_t file, uint64_t offset, uint6
   uint64_t end = std::min({offset + length, size, offset + Get().window_bytes});
   end = (end + kPageBytes - 1) / kPageBytes * kPageBytes;
   Push(EventKind::kMissRead, 0, who, file, first, std::max(end - first, kPageBytes));
+}
+
+EventQueue::EventQueue(size_t max_events)
+    : max_events_(max_events), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void EventQueue::Push(Event event) {
+  const std::lock_guard lock(mutex_);
+  if (events_.size() >= max_events_) {
+    ++counters_.lost;
+    has_lost_ = true;
+    return;
+  }
+  if (has_lost_) event.flags |= kEventLost;
+  has_lost_ = false;
+  ++counters_.queued;
+  events_.push_back(event);
+  if (events_.size() > 1) return;
+  ++counters_.wakeups;
+  (void)eventfd_write(fd_.Get(), 1);
+}
+
+size_t EventQueue::Drain(std::span<Event> batch) {
+  const std::lock_guard lock(mutex_);
+  const size_t count = std::min(batch.size(), events_.size());
+  std::copy_n(events_.begin(), count, batch.begin());
+  events_.erase(events_.begin(), events_.begin() + static_cast<long>(count));
+  eventfd_t ignored = 0;
+  if (events_.empty()) (void)eventfd_read(fd_.Get(), &ignored);
+  return count;
+}
+
+EventQueue::Counters EventQueue::Count() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
 }
 
 }  // namespace ppc

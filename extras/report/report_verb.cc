@@ -14,8 +14,8 @@
 #include "extras/report/parts.h"
 #include "extras/report/start_report.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/output.h"
-#include "tools/ppcctl/process_tree.h"
 #include "tools/ppcctl/spec.h"
 
 namespace ppc::ctl {

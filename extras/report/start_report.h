@@ -17,6 +17,12 @@
 
 namespace ppc::ctl {
 
+// Owns drawing a report as one HTML page, with tools/demo's renderer (tools/lib/report), which is
+// Python and installed beside ppcctl's other helpers.
+//
+// `python`: interpreter, a path or a name in PATH.
+Result<std::string> ReportPage(const Json& report, const std::string& python = "python3");
+
 class StartReport {
  public:
   // socket "" = the default.  mount and id: the service's.

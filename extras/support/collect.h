@@ -5,14 +5,27 @@
 #ifndef PPC_EXTRAS_SUPPORT_COLLECT_H_
 #define PPC_EXTRAS_SUPPORT_COLLECT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "daemon/base/result.h"
 #include "extras/doctor/patient.h"
-#include "extras/support/archive.h"
 #include "tools/ppcctl/log_lines.h"
 
 namespace ppc::ctl {
+
+// Owns the format of a bundle: text files in a tar archive (ustar), compressed with zstd.
+// Threads: pure functions, any thread.
+struct BundleFile {
+  std::string name;  // at most 100 characters
+  std::string text;
+};
+
+// `time_s`: since 1970, of all files.
+std::string TarOf(const std::vector<BundleFile>& files, uint64_t time_s);
+
+Result<std::string> Compressed(const std::string& data);
 
 // Limit of each file; a longer log loses its beginning, another file its end.
 inline constexpr size_t kMostOfAFile = 1 << 20;

@@ -10,7 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
-#include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
 
 namespace ppc::ctl::xllm {
 namespace {

@@ -88,10 +88,27 @@ def make_image(source, image, megabytes, *options):
     return image
 
 
-def refusal():
-    """Why this host cannot make the slow disk and watch it; "" if it can."""
-    missing = [*slowdisk.missing_tools(), *(name for name in ("mke2fs",) if not shutil.which(name, path="/sbin:/usr/sbin"))]
+def unpack(root, suite, *packages):
+    """Debian's packages and what they need, in a root of their own; nothing is installed."""
+    script = (f"source {TOP}/tools/lib/common.sh; source {TOP}/tools/lib/suites.sh; source {TOP}/tools/lib/roots.sh; "
+              'unpack_root "$@"')
+    subprocess.run(["bash", "-euc", script, "bash", root, suite, "amd64", *packages], check=True, stdout=subprocess.DEVNULL)
+
+
+def refusal(*tools):
+    """Why this host cannot make the slow disk and watch it, or lacks other tools; "" if it can."""
+    path = ENVIRONMENT["PATH"]
+    missing = [*slowdisk.missing_tools(), *(name for name in ("mke2fs", *tools) if not shutil.which(name, path=path))]
     return host.refusal() or host.disk_refusal() or (f"not installed: {', '.join(missing)}" if missing else "")
+
+
+def judged(name, failed):
+    """The exit status of a test of which these lines are not as promised."""
+    for text in failed:
+        print(f"not ok {name} - {text}", flush=True)
+    if not failed:
+        print(f"ok {name}", flush=True)
+    return 1 if failed else 0
 
 
 @contextlib.contextmanager
@@ -112,8 +129,4 @@ def part(suite, name, image, measure):
         if failed:
             with open(os.path.join(work, "ppcd.log"), encoding="utf-8", errors="replace") as log:
                 print("".join(f"# {line}" for line in log.readlines()[-20:]), end="")
-    for text in failed:
-        print(f"not ok {suite} {name} - {text}", flush=True)
-    if not failed:
-        print(f"ok {suite} {name}", flush=True)
-    return 1 if failed else 0
+    return judged(f"{suite} {name}", failed)

@@ -21,7 +21,6 @@
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/needed_bytes.h"
 #include "tools/ppcctl/run_target.h"
-#include "tools/ppcctl/start_bound.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "daemon/base/clock.h"
-#include "daemon/machine/process_end.h"
+#include "daemon/machine/proc_info.h"
 #include "tools/ppcctl/attachment.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/environment.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "daemon/base/json.h"
-#include "tools/ppcctl/guard_line.h"
 
 namespace ppc::ctl {
 namespace {
@@ -141,6 +140,18 @@ Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::st
     pace.left_s = static_cast<double>(service.total - done) / pace.load_rate;
   }
   return pace;
+}
+
+std::string GuardLine(const Json& service) {
+  const Json& guard = JsonMember(service, "guard");
+  const auto word = [&guard](const char* key) {
+    const Json& value = JsonMember(guard, key);
+    return value.is_string() ? value.get<std::string>() : "";
+  };
+  const std::string state = word("state");
+  const std::string reason = word("reason");
+  if (state.empty() || state == "open") return "";
+  return reason.empty() ? state : state + ": " + reason;
 }
 
 }  // namespace ppc::ctl

@@ -77,6 +77,13 @@ struct Pace {
 Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
             double seconds);
 
+// Owns the line in which the runtime's guard tells people what it withholds from a service.
+// Threads: pure function, any thread.
+//
+// "no_unmap: 33 MiB that were dropped were missed again", of the runner's object of a service in
+// `status`; "" = the guard is open, or switched off.
+std::string GuardLine(const Json& service);
+
 }  // namespace ppc::ctl
 
 #endif  // PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_

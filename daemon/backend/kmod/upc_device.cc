@@ -168,7 +168,6 @@ UpcDevice::Woken UpcDevice::Sleep(uint64_t timeout_ns, bool nap, std::span<pollf
   const int ready = ppoll(fds, count + 1, &timeout, nullptr);
   if (!nap && consumer != nullptr) __atomic_store_n(&consumer->need_wakeup, 0, __ATOMIC_SEQ_CST);
   if (ready <= 0) return Woken::kTimeout;
-  ++wakeups_;
   bool other = false;
   for (size_t i = 0; i < count; ++i) {
     others[i].revents = fds[i].revents;

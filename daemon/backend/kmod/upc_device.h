@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <ppc/uapi.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -18,9 +19,36 @@
 
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/base/unique_map.h"
 
 namespace ppc {
+
+// Owns a mapping of memory that unmaps itself.
+class UniqueMap {
+ public:
+  UniqueMap() = default;
+  UniqueMap(void* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  UniqueMap(const UniqueMap&) = delete;
+  UniqueMap& operator=(const UniqueMap&) = delete;
+  UniqueMap(UniqueMap&& other) noexcept { *this = std::move(other); }
+  UniqueMap& operator=(UniqueMap&& other) noexcept {
+    if (this == &other) return *this;
+    Reset();
+    address_ = std::exchange(other.address_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
+  ~UniqueMap() { Reset(); }
+  void Reset() {
+    if (address_ != nullptr) munmap(address_, bytes_);
+    address_ = nullptr;
+  }
+  bool IsValid() const { return address_ != nullptr; }
+  char* Get() const { return static_cast<char*>(address_); }
+
+ private:
+  void* address_ = nullptr;
+  size_t bytes_ = 0;
+};
 
 // A ppc mount.
 struct UpcMount {
@@ -52,7 +80,6 @@ class UpcDevice {
   // Issues an ioctl and retries EINTR; 0 or a positive errno.
   int Call(unsigned long request, void* argument) const;
   int fd() const { return fd_.Get(); }
-  uint64_t Wakeups() const { return wakeups_; }
 
  private:
   explicit UpcDevice(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -72,7 +99,6 @@ class UpcDevice {
   uint64_t ring_stride_ = 0;
   uint64_t head_bytes_ = 0;  // of a ring's head, which has a page of the kernel to itself
   uint32_t next_ring_ = 0;
-  uint64_t wakeups_ = 0;
 };
 
 }  // namespace ppc

@@ -11,23 +11,41 @@
 
 #include <deque>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/observer/discovered_files.h"
-#include "daemon/backend/observer/executables.h"
 #include "daemon/backend/observer/observer_files.h"
 #include "daemon/backend/observer/observer_io.h"
 #include "daemon/backend/observer/observer_thread.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/backend/root_files.h"
+#include "daemon/base/result.h"
 #include "daemon/machine/roots.h"
 
 struct ring_buffer;
 
 namespace ppc {
+
+// Owns which executables the BPF programs report execs of, for one directory.
+// Threads: At by any, Watch by one at a time.
+class Executables {
+ public:
+  // programs must outlive this.
+  explicit Executables(ObserverPrograms* programs) : programs_(programs) {}
+
+  // Opens and maps the file, which blocks as long as its file system hangs.
+  Result<Executable> At(const std::string& path) const;
+  void Watch(std::span<const Executable> files);
+
+ private:
+  ObserverPrograms* const programs_;
+  std::set<Executable> watched_;
+};
 
 class ObserverBackend : public Backend {
  public:

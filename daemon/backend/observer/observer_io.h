@@ -12,20 +12,86 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/burn_groups.h"
 #include "daemon/backend/cgroup_loaders.h"
+#include "daemon/backend/observer/discovered_files.h"
 #include "daemon/backend/observer/kept_cache.h"
 #include "daemon/backend/observer/mappers.h"
 #include "daemon/backend/observer/observer_files.h"
-#include "daemon/backend/observer/open_files.h"
-#include "daemon/backend/observer/own_pages.h"
 #include "daemon/backend/observer/programs.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/machine/roots.h"
 
 namespace ppc {
+
+// Owns which parts of files are in the page cache because of us: loaded by us, or missed by a
+// process that we watch.  Only these may be dropped; pages that a stranger has cached stay.
+// Threads: any.
+class OwnPages {
+ public:
+  static constexpr uint64_t kUnit = 64 << 10;  // the kernel's smallest read-ahead
+  static constexpr size_t kMaxFiles = 65536;
+
+  // `discovered` holds the bits of the first units of discovered files; it must outlive this.
+  explicit OwnPages(DiscoveredFiles* discovered) : discovered_(discovered) {}
+
+  void Add(uint64_t file, uint64_t offset, uint64_t length);
+  // Pages of the range are no longer cached.  The rest of a partly covered unit stays ours.
+  void Remove(uint64_t file, uint64_t offset, uint64_t length);
+  // Our parts of the range, as (offset, length).
+  std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
+                                                    uint64_t length) const;
+  size_t Size() const;  // files with parts of ours; discovered files only beyond their first units
+
+ private:
+  void Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours);
+
+  DiscoveredFiles* const discovered_;
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::vector<bool>> files_;
+};
+
+// Owns the descriptors of files being loaded or evicted.  A file stays open a little longer than
+// one step, for the next step, but no longer, since an open file keeps its file system from being
+// unmounted.
+// Threads: any.
+class OpenFiles {
+ public:
+  struct Opened {
+    UniqueFd fd;
+    bool has_own_pages;  // asked once per open of the file
+
+    int Get() const { return fd.Get(); }
+  };
+  using Fd = std::shared_ptr<const Opened>;
+
+  // index must outlive this.
+  explicit OpenFiles(ObserverFiles* index) : index_(index) {}
+
+  // `is_kept` false: open only while the caller holds it.
+  Result<Fd> Open(uint64_t file, bool is_kept = true);
+  // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
+  void Keep(uint64_t file);
+  // False: no file is open any more.
+  bool CloseIdle(uint64_t now_ns);
+
+ private:
+  struct OpenFile {
+    Fd fd;
+    uint64_t used_ns = 0;
+    uint64_t keep_ns = 0;  // while unused
+  };
+
+  ObserverFiles* const index_;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, OpenFile> files_;
+};
 
 class ObserverIo {
  public:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file an object, named, written and read as LMCache's local-disk backend does (0.5.6, _key_to_path and read_file;
 without O_DIRECT); and passes over them, as an engine reads the layers of a request."""
-import ctypes
-import glob
 import hashlib
 import os
 import random
@@ -10,7 +8,6 @@ import shutil
 import subprocess
 import time
 
-CACHESTAT = 451
 TOOLS = {"PATH": os.environ.get("PATH", "") + ":/sbin:/usr/sbin"}
 
 
@@ -56,12 +53,6 @@ def make_image(scratch, count, object_bytes):
     return image
 
 
-def sectors_read(device):
-    """Bytes that came from a block device so far."""
-    with open(f"/sys/block/{os.path.basename(device)}/stat", encoding="ascii") as file:
-        return int(file.read().split()[2]) * 512
-
-
 def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
     """Reads the objects, and computes after each layer, a digest of its bytes first.  Seconds in all, seconds stalled, the
     digest, and how long an object took at the 99th percentile."""
@@ -84,24 +75,3 @@ def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
     took = time.monotonic() - began
     return {"took": took, "stalled": took - computed, "digest": digest.hexdigest(),
             "p99": sorted(waits)[len(waits) * 99 // 100]}
-
-
-class CacheStat:
-    """Bytes of files in the page cache, by cachestat(2)."""
-
-    def __init__(self):
-        self.call = ctypes.CDLL(None, use_errno=True).syscall
-        self.all = (ctypes.c_uint64 * 2)(0, 0)
-        self.found = (ctypes.c_uint64 * 5)()
-
-    def of(self, path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            if self.call(CACHESTAT, descriptor, self.all, self.found, 0) != 0:
-                raise OSError(ctypes.get_errno(), "cachestat")
-            return self.found[0] * 4096
-        finally:
-            os.close(descriptor)
-
-    def below(self, folder):
-        return sum(self.of(path) for path in glob.glob(os.path.join(folder, "*")))

@@ -6,7 +6,7 @@
 #include "extras/kvtier/keeper.h"
 #include "extras/kvtier/ledger.h"
 #include "extras/kvtier/object_table.h"
-#include "extras/kvtier/pace.h"
+#include "extras/kvtier/walk.h"
 #include "tests/unit/has.h"
 
 namespace ppc::kvtier {

@@ -10,7 +10,6 @@
 
 #include "daemon/base/json.h"
 #include "daemon/machine/proc_info.h"
-#include "extras/oci/container_model.h"
 #include "extras/oci/container_paths.h"
 #include "extras/oci/known_containers.h"
 #include "extras/oci/service_request.h"

@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "daemon/net/base64.h"
 #include "daemon/net/etcd.h"
 #include "daemon/net/http.h"
 #include "tests/unit/eventually.h"

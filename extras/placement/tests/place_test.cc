@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
 #include "extras/placement/cluster.h"
 #include "tests/unit/has.h"
 #include "tests/unit/policies/fake_http.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "extras/poll/map_scan.h"
 #include "extras/poll/proc_view.h"
 #include "extras/poll/tests/fixture.h"
+#include "extras/poll/watched.h"
 
 namespace ppc {
 namespace {

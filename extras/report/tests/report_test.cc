@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "daemon/base/files.h"
-#include "extras/report/page.h"
 #include "extras/report/parts.h"
 #include "extras/report/start_report.h"
 #include "tests/unit/has.h"

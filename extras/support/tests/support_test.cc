@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "extras/support/archive.h"
 #include "extras/support/collect.h"
 #include "extras/support/redact.h"
 #include "tests/unit/has.h"

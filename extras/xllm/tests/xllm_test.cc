@@ -6,7 +6,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
-#include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
 #include "extras/xllm/registrations.h"
 #include "extras/xllm/whose.h"
 

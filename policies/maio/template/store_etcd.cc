@@ -18,7 +18,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "daemon/net/base64.h"
 #include "daemon/net/etcd.h"
 #include "daemon/net/http.h"
 #include "policies/maio/template/store.h"

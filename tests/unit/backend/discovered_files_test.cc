@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/backend/observer/inode_table.h"
-#include "daemon/backend/observer/own_pages.h"
+#include "daemon/backend/observer/observer_io.h"
 #include "daemon/base/clock.h"
 
 namespace ppc {

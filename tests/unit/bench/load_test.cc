@@ -14,7 +14,7 @@
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
-#include "tools/model/common/checksum.h"
+#include "tools/model/common/content.h"
 #include "tools/model/common/model_dir.h"
 #include "tools/model/loadmodel/worker.h"
 #include "tools/model/mkmodel/writer.h"

@@ -24,12 +24,9 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_EQ(set.limit_bytes, 16u << 20);
   EXPECT_EQ(set.trace_file, "/t");
   EXPECT_EQ(plain->reserve_bytes, 0u);
-  EXPECT_DOUBLE_EQ(plain->stall_share, 0.1);
-  const RuntimeOptions share =
-      Value(ParseRuntimeOptions(Json{{"reserve", "10%"}, {"memory_stall", 0}}));
+  const RuntimeOptions share = Value(ParseRuntimeOptions(Json{{"reserve", "10%"}}));
   EXPECT_DOUBLE_EQ(share.reserve_share, 0.1);
   EXPECT_EQ(share.reserve_bytes, 0u);
-  EXPECT_DOUBLE_EQ(share.stall_share, 0);
   EXPECT_EQ(ParseRuntimeOptions(Json{{"window", "32M"}})->window_bytes, 32u << 20);
   EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
@@ -39,15 +36,6 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_TRUE(plain->guard);
   EXPECT_FALSE(ParseRuntimeOptions(Json{{"guard", false}})->guard);
   EXPECT_FALSE(ParseRuntimeOptions(Json{{"blind", true}})->guard);
-}
-
-TEST(RuntimeOptions, LibrariesThatAreAsked) {
-  const Result<RuntimeOptions> plain = ParseRuntimeOptions(Json());
-  EXPECT_TRUE(plain->ask_nvml && plain->ask_dcmi);
-  const RuntimeOptions none = Value(ParseRuntimeOptions(Json{{"xpu_libraries", Json::array()}}));
-  EXPECT_FALSE(none.ask_nvml || none.ask_dcmi);
-  const Result<RuntimeOptions> one = ParseRuntimeOptions(Json{{"xpu_libraries", {"dcmi"}}});
-  EXPECT_TRUE(!one->ask_nvml && one->ask_dcmi);
 }
 
 TEST(RuntimeOptions, WrongOnesAreNamed) {
@@ -75,11 +63,6 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
       {Json{{"reserve", "%"}}, "reserve"},
       {Json{{"reserve", "1x%"}}, "reserve"},
       {Json{{"reserve", "-1%"}}, "reserve"},
-      {Json{{"memory_stall", 2}}, "memory_stall"},
-      {Json{{"memory_stall", -1}}, "memory_stall"},
-      {Json{{"xpu_libraries", "nvml"}}, "xpu_libraries"},
-      {Json{{"xpu_libraries", {"cuda"}}}, "xpu_libraries"},
-      {Json{{"xpu_libraries", {1}}}, "xpu_libraries"},
       {Json::array(), "runtime"}};
   for (const auto& [json, name] : kWrong) {
     const Result<RuntimeOptions> refused = ParseRuntimeOptions(json);
@@ -95,18 +78,15 @@ TEST(ConfigFuzz, RuntimeOptionsThatAreTakenAreInTheirBounds) {
                        {"threshold", 0.5},
                        {"blind", false},
                        {"hook_timeout_ms", 1000},
-                       {"max_faults", 2},
                        {"cgroup", "/kubepods/a"},
                        {"trace_file", "/tmp/t.jsonl"},
                        {"template_dir", "/var/lib/ppc"},
                        {"limit", "16M"},
                        {"reserve", "10%"},
-                       {"memory_stall", 0.1},
                        {"window", "1M"},
                        {"chunk", "4M"},
                        {"auto_service", true},
-                       {"learnt_starts", true},
-                       {"xpu_libraries", {"nvml", "dcmi"}}};
+                       {"learnt_starts", true}};
   const auto parse = [](const std::string& text) -> Result<RuntimeOptions> {
     const Json runtime = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (runtime.is_discarded()) return Error{EINVAL, "no JSON"};
@@ -120,9 +100,7 @@ TEST(ConfigFuzz, RuntimeOptionsThatAreTakenAreInTheirBounds) {
     ASSERT_TRUE(parsed.threads_per_node >= 0 && parsed.threads_per_node <= 64);
     ASSERT_TRUE(parsed.threshold > 0 && parsed.threshold <= 1) << parsed.threshold;
     ASSERT_TRUE(parsed.reserve_share >= 0 && parsed.reserve_share < 1) << parsed.reserve_share;
-    ASSERT_TRUE(parsed.stall_share >= 0 && parsed.stall_share <= 1) << parsed.stall_share;
     ASSERT_GE(parsed.hook_timeout_ms, 1u);
-    ASSERT_GE(parsed.max_faults, 1u);
     ASSERT_TRUE(parsed.window_bytes == 0 || std::has_single_bit(parsed.window_bytes));
     ASSERT_LE(parsed.chunk_bytes, 8u << 20);
     for (const std::string& path : {parsed.trace_file, parsed.template_dir})

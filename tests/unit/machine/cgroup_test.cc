@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "daemon/machine/tenant_group.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 

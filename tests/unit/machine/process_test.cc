@@ -11,7 +11,6 @@
 
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/proc_info.h"
-#include "daemon/machine/process_end.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {

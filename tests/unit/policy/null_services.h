@@ -3,7 +3,7 @@
 #ifndef PPC_TESTS_UNIT_POLICY_NULL_SERVICES_H_
 #define PPC_TESTS_UNIT_POLICY_NULL_SERVICES_H_
 
-#include "daemon/policy/host_services.h"
+#include "daemon/policy/policy_context.h"
 
 namespace ppc {
 

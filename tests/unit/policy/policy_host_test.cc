@@ -13,7 +13,6 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/policy/io_check.h"
-#include "daemon/policy/watchdog.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/has.h"
 #include "tests/unit/policy/null_services.h"

@@ -10,7 +10,6 @@
 #include <random>
 #include <utility>
 
-#include "daemon/supervisor/memory_shares.h"
 #include "tests/unit/units.h"
 
 namespace ppc::control {

@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "policies/maio/template/template.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
-#include "tools/ppcctl/start_bound.h"
+#include "tools/ppcctl/needed_bytes.h"
 
 namespace ppc::control {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <memory>
 
+#include "daemon/supervisor/new_services.h"
 #include "daemon/supervisor/peer.h"
 #include "daemon/supervisor/server.h"
-#include "daemon/supervisor/start_rights.h"
 #include "tests/unit/supervisor/rights_fixture.h"
 
 namespace ppc::control {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "daemon/base/clock.h"
-#include "daemon/supervisor/restart_backoff.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 

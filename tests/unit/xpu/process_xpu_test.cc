@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/xpu/visible_devices.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {

@@ -35,7 +35,7 @@ class VendorXpusTest : public testing::Test {
              {.bdf = "0000:c1:00.0", .vendor = 0x19e5},
              {.bdf = "0000:c3:00.0", .vendor = 0x19e5},
              {.bdf = "0001:3b:00.1", .vendor = 0x10de}};
-    options_.query.program = PPC_TEST_RUNNER;
+    options_.program = PPC_TEST_RUNNER;
   }
   // Nothing that was started is left.
   void TearDown() override {
@@ -65,7 +65,7 @@ class VendorXpusTest : public testing::Test {
   TempTree tree_;
   SysRoots roots_;
   std::vector<Xpu> xpus_;
-  VendorXpus::Options options_;
+  XpuQuery::Options options_;
 };
 
 TEST_F(VendorXpusTest, NvmlKnowsTheDeviceOfAProcess) {
@@ -145,16 +145,16 @@ TEST_F(VendorXpusTest, ALibraryThatCrashesOrEnds) {
   EXPECT_EQ(AskNvmlOf(12).says, "ended by signal 6");
   Behave("quit");
   EXPECT_EQ(AskNvmlOf(12).says, "gave no answer that can be read");
-  options_.query.program = "/nowhere/ppc-runner";
+  options_.program = "/nowhere/ppc-runner";
   EXPECT_TRUE(Has(AskNvmlOf(12).says, "/nowhere/ppc-runner"));
 }
 
 TEST_F(VendorXpusTest, ALibraryThatNeverReturns) {
   Behave("hang");
-  options_.query.limit_ms = 100;
+  options_.limit_ms = 100;
   EXPECT_EQ(AskNvmlOf(12).says, "did not answer within 100 ms");
   // While it hangs no thread waits, and the end does not wait either.
-  options_.query.limit_ms = 1000000;
+  options_.limit_ms = 1000000;
   const VendorXpus vendors(roots_, xpus_, options_);
   EXPECT_EQ(vendors.Nvml(12, 0).says, kNotYet);
   EXPECT_EQ(vendors.Nvml(12, 0).says, kNotYet);
@@ -187,10 +187,6 @@ TEST_F(VendorXpusTest, NotAskedWhereItCannotKnow) {
   xpus_.pop_back();
   EXPECT_EQ(AskNvmlOf(12).says,
             "it computes on 0001:3b:00.1 (GPU-1), which is not among the XPUs here");
-  options_.nvml = options_.dcmi = false;
-  EXPECT_EQ(AskNvmlOf(11).says, "is switched off");
-  EXPECT_EQ(AskDcmiOf(11).says, "is switched off");
-  options_.nvml = true;
   xpus_.erase(xpus_.begin());
   EXPECT_EQ(AskNvmlOf(11).says, "no device of its maker is here");
 }
