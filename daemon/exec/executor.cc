@@ -188,9 +188,8 @@ void Executor::TellGuard(const IoResult& result, const Service& payer) {
                          .unmap = result.unmap,
                          .failed = has_failed && !result.interrupted,
                          .error = result.error};
-  const uint64_t now = parts_.backend->NowNs();
-  if (!result.is_load) return parts_.guard->NoteDropped(slot, done, now);
-  parts_.guard->NoteLoaded(slot, done, now);
+  if (!result.is_load) return parts_.guard->NoteDropped(slot, done, parts_.backend->NowNs());
+  parts_.guard->NoteLoaded(slot, done, parts_.backend->NowNs());
   AskForHits();
 }
 
