@@ -148,8 +148,8 @@ TEST_F(LauncherTest, TheManualIsTheLaunchers) {
   const std::regex limit(R"re(TimeoutMs = (\d+);[^;]*MaxTimeoutMs = (\d+))re");
   ASSERT_TRUE(std::regex_search(code, limits, limit));
   const std::string help = HookProgram().verbs[0].options[0].help;
-  EXPECT_NE(help.find(limits[1].str() + " if"), std::string::npos) << help;
-  EXPECT_NE(help.find(limits[2].str() + " at most"), std::string::npos) << help;
+  EXPECT_NE(help.find("default " + limits[1].str()), std::string::npos) << help;
+  EXPECT_NE(help.find("at most " + limits[2].str()), std::string::npos) << help;
 }
 
 TEST_F(LauncherTest, BothAnswerPeople) {
