@@ -55,8 +55,8 @@ service() {
 }
 stat_of() { runner_field "[\"stats\"][\"$1\"]"; }
 strangers() { runner_field '["events"]["strangers"]'; }
-# Those that were set aside, too.
-templates() { find "$PPC_TEMPLATE_DIR" -name '*.ppct*' -exec sha256sum {} +; }
+# Of told services; those that were set aside, too.  The cat may get an automatic service, with a template of its own.
+templates() { find "$PPC_TEMPLATE_DIR" -path '*/au/*' -prune -o -name '*.ppct*' -exec sha256sum {} +; }
 # What was recorded is stored behind the end of the start.
 is_stored() { [[ $(templates) == *"/$1.ppct"* ]]; }
 
