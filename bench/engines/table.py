@@ -5,6 +5,7 @@ import functools
 import tables
 
 from . import catalog, intervals
+from .records import Records
 
 COMMAND, PAGE = "tests/all/engines --docs", "docs/engines.md"
 RATIO, ALL, NOISE = 1.03, 1.01, 0.015
@@ -167,9 +168,25 @@ def lines(records):
     yield from phases(records)
     if most_pairs(records) < PAIRS:
         yield f"- Fewer than {PAIRS} pairs: no cell is judged."
-    for name, reason in catalog.NOT_RUN.items():
-        yield f"- {name} is not run: {reason}."
 
 
-def write(records):
-    tables.write(PAGE, COMMAND, list(lines(records)))
+def newest(kept):
+    """Records of a machine and a commit, one for each that has the latest three pairs of an engine, with those engines alone."""
+    pairs = {}
+    for one in (one for one in kept.all if one["cell"] == "native"):
+        found, key = pairs.setdefault(one["engine"], {}), (one["machine"], one["commit"])
+        found[key] = max(found.pop(key, 0), one["pair"] + 1)  # the latest stands last
+    chosen = {engine: next((key for key in reversed(found) if found[key] >= PAIRS), list(found)[-1])
+              for engine, found in pairs.items()}
+    for key in dict.fromkeys(chosen.values()):
+        part = Records(kept.path, *key)
+        part.mine = {of: found for of, found in part.mine.items() if chosen.get(of[0]) == key}
+        yield part
+
+
+def write(kept):
+    text = []
+    for part in newest(kept):
+        text += [*lines(part), ""]
+    text += [f"- {name} is not run: {reason}." for name, reason in catalog.NOT_RUN.items()]
+    tables.write(PAGE, COMMAND, text)

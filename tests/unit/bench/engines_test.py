@@ -171,8 +171,18 @@ class Verdicts(Folder):
         text = "\n".join(table.lines(self.of()))
         self.assertIn("| whisper.cpp | no limit | 10.0 s, 50 ms, 0 MiB | - | 0.50 (0.50 to 0.50, 2); "
                       "1.00 (1.00 to 1.00, 2); 1.00 (1.00 to 1.00, 2) | - | - | - |", text)
-        self.assertIn("sglang is not run", text)
         self.assertIn("no cell is judged", text)
+
+    def test_an_engine_is_shown_by_its_latest_three_pairs(self):
+        for machine, commit, engine, pairs in (("here", "old", "whisper", 3), ("here", "old", "vllm-1", 3),
+                                               ("there", "mid", "vllm-1", 3), ("there", "new", "whisper", 1)):
+            for pair in range(pairs):
+                self.of(machine, commit).add(engine, None, pair, "native", found())
+        self.assertEqual([(part.machine, part.commit, {key[0] for key in part.mine}) for part in table.newest(self.of())],
+                         [("here", "old", {"whisper"}), ("there", "mid", {"vllm-1"})])
+        with mock.patch.object(table.tables, "write") as written:
+            table.write(self.of())
+        self.assertIn("- sglang is not run", "\n".join(written.call_args.args[2]))
 
     def test_phases_that_engines_tell(self):
         kept = self.of()
