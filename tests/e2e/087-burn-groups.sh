@@ -51,8 +51,9 @@ limit_to "$LIMIT_BYTES"
 start_cold
 map_twice true
 echo "# counted: $MIB of $((model_bytes >> 20)) MiB, $HITS hits of the limit"
-# Natively each of the pages that do not fit costs a hit.
-le "$MIB" $((model_bytes * 105 / 100 >> 20)) "MiB that the disk gave"
+# Natively each of the pages that do not fit costs a hit.  On a busy machine one process may fall behind by more than the
+# memory holds, and reads a few groups again; tests/all/engines --case two-ranks shows the bytes of a quiet one.
+le "$MIB" $((model_bytes * 125 / 100 >> 20)) "MiB that the disk gave"
 le "$HITS" 100 "hits of the limit"
 echo "# counted: $((MOST >> 20)) of $((LIMIT_BYTES >> 20)) MiB used with the groups"
 le "$MOST" "$LIMIT_BYTES" "bytes used with the groups"
