@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -165,13 +166,14 @@ void ReadAhead(int fd, uint64_t from, uint64_t to, uint64_t piece) {
     (void)readahead(fd, static_cast<off_t>(at), std::min(piece, to - at));
 }
 
-// Bytes of the range, from its start, without a page that read-ahead had no memory for.  All where
-// cachestat(2) does not tell.
-uint64_t ReadAheadOf(int fd, const Range& range) {
+// Bytes of the range, from its start, without a page that read-ahead had no memory for; nothing if
+// that cannot be told.
+std::optional<uint64_t> ReadAheadOf(int fd, const Range& range) {
   const auto is_whole = [fd](uint64_t from, uint64_t bytes) {
     const Result<Cachestat> counted = AskCachestat(fd, from, bytes);
-    return !counted || counted->cached * kPageBytes >= bytes;
+    return counted && counted->cached * kPageBytes >= bytes;
   };
+  if (!ReadsAllAhead(fd) || !AskCachestat(fd, range.first, range.bytes)) return std::nullopt;
   if (is_whole(range.first, range.bytes)) return range.bytes;
   // The device may take less at once than it says.
   ReadAhead(fd, range.first, range.first + range.bytes, kProbeBytes);
@@ -263,12 +265,12 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
     (void)readahead(fd, static_cast<off_t>(at),
                     std::min(range->piece, range->first + range->bytes - at));
   }
-  const bool is_ahead = mode == LoadMode::kAhead && !load.is_interrupted && ReadsAllAhead(fd);
-  const uint64_t ahead = is_ahead ? ReadAheadOf(fd, *range) : range->bytes;
-  if (ahead < range->bytes) {
+  std::optional<uint64_t> ahead;
+  if (mode == LoadMode::kAhead && !load.is_interrupted) ahead = ReadAheadOf(fd, *range);
+  if (ahead && *ahead < range->bytes) {
     load.is_refused = true;
     load.is_eof = false;
-    load.done = std::max(range->first + ahead, offset) - offset;
+    load.done = std::max(range->first + *ahead, offset) - offset;
     load.resident = std::min(load.resident, load.done);
     if (load.done == 0) return load;
     length = load.done;
@@ -287,7 +289,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
   if (!after) return after.error();
-  if (!load.is_interrupted && !is_ahead && *after < range->bytes) {
+  if (!load.is_interrupted && !ahead && *after < range->bytes) {
     const Status read = ReadAll(fd, range->first, end);
     if (!read) return read.error();
     after = CachedBytes(fd, offset, length);

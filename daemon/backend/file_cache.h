@@ -16,7 +16,7 @@ namespace ppc {
 // Bytes of [offset, offset + length) in whole pages, cut at the end of the file.  By cachestat(2)
 // (6.5), else by mincore(2) on a mapping of ours.  EPERM: neither tells of files of others.
 Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length);
-// The same of a file that HasOwnPages; the page cache alone is asked, no server of the file's.
+// The same of a file that HasOwnPages.  cachestat(2) asks no server of the file's; mincore(2) does.
 // `length` 0: to the end.
 Result<uint64_t> CachedBytesOfOwn(int fd, uint64_t offset, uint64_t length);
 // False on overlay: the pages are those of a file below, which cachestat(2) does not look at, but a

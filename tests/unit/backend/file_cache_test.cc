@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include <string>
 
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/child.h"
+#include "tests/unit/hidden_call.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -99,6 +102,24 @@ TEST(FileCache, ALoadAheadKillsNothingForMemory) {
   EXPECT_TRUE(WIFEXITED(status)) << "killed";
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
+// Before Linux 6.5 nothing tells that read-ahead left pages out: they are loaded all the same.
+TEST(FileCache, ALoadAheadIsWholeWhereCachestatIsMissing) {
+  constexpr uint64_t kBytes = 4 << 20;
+  constexpr int kSysCachestat = 451;
+  const TempTree tree;
+  tree.Write("/file", std::string(kBytes, 'x'));
+  const UniqueFd fd(open(tree.Path("/file").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(fsync(fd.Get()), 0);
+  ASSERT_EQ(posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  EXPECT_EQ(EndOf(StartChild([&] {
+              if (!HideCall(kSysCachestat) || !HideCall(SYS_readahead)) return 2;
+              const Result<FileLoad> load =
+                  LoadFile(fd.Get(), 0, kBytes, nullptr, LoadMode::kAhead);
+              return load && !load->is_refused && load->loaded == kBytes ? 0 : 1;
+            })),
+            0);
 }
 
 }  // namespace
