@@ -4,16 +4,26 @@
 # once, and the kernel next to never has to reclaim; no group is left behind, of a killed runner neither.
 # needs observer
 . "$(dirname "$0")/maio.sh"
+# mapper.py DIR OWN OTHERS: writes how far it is to OWN and is never 4 MiB ahead of OTHERS, as ranks that work together:
+# one that the machine starves would else read again what was evicted behind the other.
 cat >"$WORK/mapper.py" <<'PY'
-import glob, mmap, sys, time
-kept = []
+import glob, mmap, os, sys, time
+kept, done = [], 0
+own = open(sys.argv[2], "w")
+def other():
+    return os.path.getsize(sys.argv[3]) if os.path.exists(sys.argv[3]) else 0
 time.sleep(0.5)
 for path in sorted(glob.glob(sys.argv[1] + "/*.safetensors")):
     with open(path, "rb") as file:
         kept.append(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ))
     for at in range(0, len(kept[-1]), 1 << 20):
         sum(kept[-1][at:at + (1 << 20):4096])
+        done += 1
+        own.write(".")
+        own.flush()
         time.sleep(0.01)
+        while done >= other() + 4:
+            time.sleep(0.001)
 PY
 burn_groups() { find "$BURN_DIR" -maxdepth 1 -name 'ppc-burn-*' 2>/dev/null | wc -l; }
 has_burn_groups() { (($(burn_groups) > 0)); }
@@ -24,10 +34,11 @@ map_twice() {
   local watch=$!
   local hits ranks=()
   hits=$(group_event max)
-  for _ in 1 2; do
-    in_group /usr/bin/python3 "$WORK/mapper.py" "$MNT" &
-    ranks+=($!)
-  done
+  rm -f "$WORK/one" "$WORK/two"
+  in_group /usr/bin/python3 "$WORK/mapper.py" "$MNT" "$WORK/one" "$WORK/two" &
+  ranks+=($!)
+  in_group /usr/bin/python3 "$WORK/mapper.py" "$MNT" "$WORK/two" "$WORK/one" &
+  ranks+=($!)
   "$@"
   wait "${ranks[@]}" || fail "a mapper ended with $?"
   MIB=$((($(sectors) - BEFORE) >> 11)) HITS=$(($(group_event max) - hits))
@@ -51,9 +62,8 @@ limit_to "$LIMIT_BYTES"
 start_cold
 map_twice true
 echo "# counted: $MIB of $((model_bytes >> 20)) MiB, $HITS hits of the limit"
-# Natively each of the pages that do not fit costs a hit.  On a busy machine one process may fall behind by more than the
-# memory holds, and reads a few groups again; tests/all/engines --case two-ranks shows the bytes of a quiet one.
-le "$MIB" $((model_bytes * 125 / 100 >> 20)) "MiB that the disk gave"
+# Natively each of the pages that do not fit costs a hit.
+le "$MIB" $((model_bytes * 105 / 100 >> 20)) "MiB that the disk gave"
 le "$HITS" 100 "hits of the limit"
 echo "# counted: $((MOST >> 20)) of $((LIMIT_BYTES >> 20)) MiB used with the groups"
 le "$MOST" "$LIMIT_BYTES" "bytes used with the groups"
