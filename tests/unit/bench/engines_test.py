@@ -317,6 +317,15 @@ class CellsTest(Folder):
         cell = {**cells.PLAIN, "neighbour": "cat", "share": 70, "fault_s": 1, "reader": {"passes": 3, "threads": 2}}
         self.assertEqual(FakeCells().shrunk(cell), {**cells.PLAIN, "neighbour": "cat", "reader": {"passes": 3}})
 
+    def test_a_cell_that_fails_natively_is_skipped(self):
+        kept = records.Records(self.path, "m", "c", ("machine", "commit", "seed", "cell"))
+        failing = cells.Cells(mock.MagicMock(), None)
+        with (mock.patch.object(cells.disk, "Slow"), mock.patch.object(cells.models, "ensure"),
+              mock.patch.object(failing, "starts", side_effect=cells.SuiteError("out of memory")),
+              contextlib.redirect_stdout(io.StringIO()) as said):
+            self.assertTrue(cells.sitting(cells.Options(3, 0, 1, 1), failing, kept))
+        self.assertEqual(said.getvalue(), "skip cell 3/0 - natively: out of memory\n")
+
     def test_a_sitting_goes_on(self):
         kept = records.Records(self.path, "m", "c", ("machine", "commit", "seed", "cell"))
         first = FakeCells()
