@@ -206,7 +206,7 @@ struct ppc_open_history {
 /* Strides of one descriptor that threads of a process may read in at a time. */
 #define PPC_BEACON_RECENT	16
 
-/* What was reported, or will be.  Under lock; @link under ppc_sb.pending_lock. */
+/* State of a descriptor's reports.  Under lock; @link under ppc_sb.pending_lock. */
 struct ppc_open_told {
 	spinlock_t lock;		/* all except link and reads of beacons */
 	u8 beacons;			/* number in use; READ_ONCE without the lock */

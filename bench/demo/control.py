@@ -24,7 +24,7 @@ class Ppc(private_ppcd.Daemon):
         return path
 
     def use(self, policy, config=None):
-        """Registers a policy in place of the one before; None leaves the directory to the kernel."""
+        """Replaces the registered policy; with None the kernel alone serves the directory."""
         if policy:
             self.register(self.directory, policy, config or {}, self.BACKEND)
         else:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns reading small text files (/proc, /sys, configuration), writing whole buffers, and opening
 // paths that must not lead outside.
+// Owns directory streams, too.
 #ifndef PPC_DAEMON_BASE_FILES_H_
 #define PPC_DAEMON_BASE_FILES_H_
 

@@ -32,7 +32,7 @@ class AnswerTimes {
   // Around each chunk.
   void Begin(const LoaderThread& loader, const Payer* payer);
   void End(const LoaderThread& loader);
-  // What became of a step.
+  // Counts the time of a step that has ended.
   void Note(const Payer* payer, uint64_t now_ns, uint64_t took_ns, const LoadResult& result);
 
   bool IsLate(const Payer* payer, uint64_t now_ns) const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what is known of the processes that read: the service and the XPU of each.
+// Limits how many look-ups of each tenant wait for a process that hangs.
 //
 // A process that is not known yet is looked up in /proc by another thread, and on_answer says when
 // there is an answer.  Its environment is read last, and only where it may decide: a process that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one memory cgroup as the kernel shows it: its identity, and the limits and use of it and of
 // all its ancestors, v2 (memory.max, memory.high) and v1.
+// Tells by the names of groups which of them belong to one tenant.
 // Threads: Read by any.
 #ifndef PPC_DAEMON_MACHINE_CGROUP_H_
 #define PPC_DAEMON_MACHINE_CGROUP_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns reading the memory of the machine and its NUMA nodes, and the budget of a service: the
 // tighter of its cgroup and the machine.
+// Owns the share of time that tasks wait for memory, too.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_HOST_MEMORY_H_
 #define PPC_DAEMON_MACHINE_HOST_MEMORY_H_

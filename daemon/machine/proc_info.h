@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns reading what /proc shows of another process.
+// Owns the exit status of processes that are not ppcd's children, too.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_MACHINE_PROC_INFO_H_
 #define PPC_DAEMON_MACHINE_PROC_INFO_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns calling a policy: guards every hook (exceptions, time, nonsense), counts, and
 // says when the policy has to go.  What lists contain is checked by io_check.
+// A watchdog thread notices a hook that hangs.
 // Threads: the executor's; the watchdog has its own.
 // Paper: sections 3.2 (policy executor) and 3.3 (programming faults).
 #ifndef PPC_DAEMON_POLICY_POLICY_HOST_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one run of a policy from registration to end: opens backend, plugin and runtime, answers the
 // control channel, and turns the end into an exit status.
+// Owns the socket for the lines of that channel, too.
 // Threads: main's, which is the executor's once the policy runs; the control worker's, which reads
 // the supervisor's lines and writes answers; the watchdog's, for the message about a hang.
 #ifndef PPC_DAEMON_RUNNER_SESSION_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a service_start makes a service of: its name, its number, whose it is and who pays for
 // it.
+// Decides whether a peer may start a service, and how many.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_NEW_SERVICES_H_
 #define PPC_DAEMON_SUPERVISOR_NEW_SERVICES_H_

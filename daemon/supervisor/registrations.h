@@ -35,7 +35,7 @@ class OffSwitch {
   // True: it was off.
   Result<bool> TurnOn();
 
-  // What is answered meanwhile.
+  // Operations fail with this error while PPC is off.
   static Error Refusal();
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a peer of the service socket may do, by its control group (docs/security.md).  Those of
 // the admin socket may do anything.
+// Owns the log of refused operations, too.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_SUPERVISOR_RIGHTS_H_
 #define PPC_DAEMON_SUPERVISOR_RIGHTS_H_

@@ -15,7 +15,7 @@
 
 namespace ppc::control {
 
-// What all registrations share.
+// All registrations share these.
 class Cgroups;
 class EventLoop;
 class MemoryBroker;

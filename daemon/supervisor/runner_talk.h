@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one runner and the conversation with it: control messages, memory, status, log, and whether
 // it still answers.
+// Decides how soon a runner that died is started again.
 // Threads: the loop's.  Handlers are called once, from the loop or, where the runner is stopped, at
 // once; those of a runner that ends before it has answered, with EPIPE; not once this is destroyed.
 #ifndef PPC_DAEMON_SUPERVISOR_RUNNER_TALK_H_

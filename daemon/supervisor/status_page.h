@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what `list` and `status` show: of whatever is registered, is native, or is remembered while
 // PPC is off.
+// Owns the log that ppcd and its runners keep, and the figures for monitoring, too.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
 #define PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the causes that `ppcctl doctor` knows; each check adds its findings.
+// Owns the form of a finding, too.
 // Threads: pure functions of the patient and of the files that it names.
 #ifndef PPC_EXTRAS_DOCTOR_CHECKS_H_
 #define PPC_EXTRAS_DOCTOR_CHECKS_H_

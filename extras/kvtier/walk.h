@@ -2,6 +2,7 @@
 // Owns one reader's way along a chain: its place, the expected objects, and how far ahead they are
 // loaded.  The first guess is one object, or more if first guesses were right; each expected object
 // that is read doubles the distance, each other one halves it.
+// Computes the distance from measured times.
 // Threads: one at a time.
 #ifndef POLICIES_KVTIER_WALK_H_
 #define POLICIES_KVTIER_WALK_H_

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns converting a container's annotations to requests of the control protocol.
+// Finds the model of a container.
 #ifndef PPC_EXTRAS_OCI_SERVICE_REQUEST_H_
 #define PPC_EXTRAS_OCI_SERVICE_REQUEST_H_
 

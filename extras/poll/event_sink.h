@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns turning the polling thread's observations into events of suitable size.
+// Owns the bounded queue of these events to the executor, too.
 // Threads: Set by any, the rest by the polling thread.
 #ifndef PPC_EXTRAS_POLL_EVENT_SINK_H_
 #define PPC_EXTRAS_POLL_EVENT_SINK_H_

@@ -2,6 +2,7 @@
 // Owns one watched process: its descriptors and mappings of files below the root, how far its
 // threads have read, and the pages of mappings that it has touched.  Only looks; keeps nothing of
 // the process open.
+// Owns the scan of each mapping, too.
 //
 // The position of a read is visible while it waits for the disk, or in the descriptor's own
 // position.  Otherwise pread(2) only changes the thread's count of bytes, so it is taken to read on

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns making a report of one start-up: asks ppcd for the service's progress while the sampler
 // looks, and writes the result.
+// Draws the report as an HTML page.
 // Threads: Begin() and End() on one thread.
 #ifndef PPC_EXTRAS_REPORT_START_REPORT_H_
 #define PPC_EXTRAS_REPORT_START_REPORT_H_

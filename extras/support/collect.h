@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the content of a bundle for support: answers of ppcd, the kernel and the file system,
 // without secrets and of bounded size.  Changes nothing and reads no model.
+// Owns the format of the bundle, too.
 // Threads: one.
 #ifndef PPC_EXTRAS_SUPPORT_COLLECT_H_
 #define PPC_EXTRAS_SUPPORT_COLLECT_H_

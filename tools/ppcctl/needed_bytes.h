@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the question which bytes a start needs and which of them memory holds already.
+// Computes the start-up bound from these bytes.
 // Threads: pure functions, any thread.
 #ifndef PPC_TOOLS_PPCCTL_NEEDED_BYTES_H_
 #define PPC_TOOLS_PPCCTL_NEEDED_BYTES_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns watching which model files a process and its descendants have open or mapped, for a command
 // whose words name none.
+// Lists the descendants of a process.
 // Threads: a watch looks from a thread of its own; the rest is for any.
 #ifndef PPC_TOOLS_PPCCTL_OPEN_MODELS_H_
 #define PPC_TOOLS_PPCCTL_OPEN_MODELS_H_

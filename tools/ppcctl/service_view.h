@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns services as `status` and the policy tell of them, and what changed between two looks.
+// Owns the line about the runtime's guard, too.
 // Threads: pure functions, but for LookAtServices(), which asks ppcd.
 #ifndef PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
 #define PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_

@@ -2,6 +2,7 @@
 // Owns PPC on a stock kernel for one directory, without module or mount.  Events come from BPF
 // programs on the page cache's tracepoints; loading and evicting use ordinary system calls on the
 // files, within their limits (see evict_ladder.h, docs/backends.md).
+// Owns the executables whose execs the programs report, too.
 //
 // Holds no descriptor below the directory while nothing is loaded.
 // Threads: as in backend.h, and one of its own, see observer_thread.h.  The thread that drains

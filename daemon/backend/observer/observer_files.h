@@ -138,7 +138,7 @@ class ObserverFiles {
                            std::vector<Fresh>* fresh);
   bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
   Status Learn(std::span<Fresh> fresh);
-  // What the file's name leads to; the file system is asked without the lock.
+  // Opens the file by its name again and compares.  The file system is asked without the lock.
   enum class Again { kLearnt, kAnother, kChanged };
   Again LearnAgain(uint64_t number, const InodeTable::File& file,
                    std::unique_lock<std::mutex>* lock);
