@@ -67,7 +67,7 @@ class HookTimer {
     const uint64_t ns = ThreadCpuNs() - begin_ns_;
     ++timed.times->calls;
     timed.times->total_ns += ns;
-    timed.times->most_ns = std::max(timed.times->most_ns, ns);
+    timed.times->max_ns = std::max(timed.times->max_ns, ns);
   }
   HookTimer(const HookTimer&) = delete;
   HookTimer& operator=(const HookTimer&) = delete;

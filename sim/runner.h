@@ -40,7 +40,7 @@ struct RunnerOptions {
 struct HookTimes {
   uint64_t calls = 0;
   uint64_t total_ns = 0;
-  uint64_t most_ns = 0;
+  uint64_t max_ns = 0;
 };
 
 class Runner {
