@@ -158,7 +158,7 @@ Status Runner::Start() {
   config.roots = SysRoots{options_.directory, options_.directory};
   config.topology = TopologyOf(options_);
   config.manual = true;
-  config.remote_pace = options_.remote_pace;
+  config.remote_delay = options_.remote_delay;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   const uint64_t limit = parsed->limit_bytes;
   if (!options_.knows_machine)

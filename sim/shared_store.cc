@@ -66,7 +66,7 @@ SharedStore::~SharedStore() {
   signal(SIGXFSZ, SIG_DFL);
 }
 
-JobQueue::Pace SharedStore::Pace() {
+JobQueue::SimulatedDelay SharedStore::AnswerDelay() {
   return {[this] { Begin(); }, [this] { return GoesOn(); }};
 }
 

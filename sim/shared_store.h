@@ -31,7 +31,7 @@ class SharedStore {
   SharedStore(const SharedStore&) = delete;
   SharedStore& operator=(const SharedStore&) = delete;
 
-  JobQueue::Pace Pace();
+  JobQueue::SimulatedDelay AnswerDelay();
   uint64_t waited_ns() const { return waited_ns_; }
 
  private:

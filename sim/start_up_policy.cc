@@ -57,7 +57,7 @@ Status StartUp::StartSupervisor() {
     if (store_ == nullptr)
       store_ = std::make_unique<SharedStore>(scheduler_.get(), place,
                                              SharedStore::Options{late_ns, lost_after});
-    options.runner.remote_pace = store_->Pace();
+    options.runner.remote_delay = store_->AnswerDelay();
   }
   Result<std::unique_ptr<Supervisor>> started = Supervisor::Start(kernel_.get(), options);
   if (!started) return started.error();
