@@ -27,7 +27,7 @@ constexpr double kEndlessS = 60;
 constexpr uint64_t kEndlessBytes = uint64_t{1} << 30;
 
 // The same service without policy, limit, or anything done before.
-Scenario Plain(const Scenario& scenario) {
+Scenario PlainScenario(const Scenario& scenario) {
   Scenario plain = scenario;
   plain.system = System{};
   plain.warm_share = 0;
@@ -38,7 +38,7 @@ Scenario Plain(const Scenario& scenario) {
 }
 
 // One of the other services, alone.
-Scenario Alone(const Scenario& scenario, size_t other) {
+Scenario AloneScenario(const Scenario& scenario, size_t other) {
   Scenario alone = scenario;
   alone.service = scenario.others[other].service;
   if (!scenario.others[other].model.empty()) alone.model = scenario.others[other].model;
@@ -51,7 +51,7 @@ Scenario Alone(const Scenario& scenario, size_t other) {
 
 // The same without policy, faults or other services, at the same memory and among the same
 // neighbours.
-Scenario Native(const Scenario& scenario) {
+Scenario NativeScenario(const Scenario& scenario) {
   Scenario native = scenario;
   native.system = System{};
   native.replaced_shard = -1;
@@ -95,7 +95,7 @@ Scenario WithAllMemory(Scenario scenario) {
 
 Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
                                 const std::string& directory, uint32_t node) {
-  Scenario record = WithAllMemory(Plain(scenario));
+  Scenario record = WithAllMemory(PlainScenario(scenario));
   record.draft.clear();
   record.service.restart_worker = -1;
   record.service.own_prefetch_threads = 0;
@@ -121,7 +121,7 @@ Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
   record.system.says_ready = scenario.system.says_ready;
   const Status read = ReadService(scenario.record, &record.service);
   if (!read) return read.error();
-  return StartUp(record, seed + 1, directory).Go();
+  return StartUp(record, seed + 1, directory).Run();
 }
 
 // Records on each of the service's machines; returns the last one's result.
@@ -136,14 +136,14 @@ Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
 }
 
 // Runs with everything in the cache before the start.
-Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
-                             const std::string& directory) {
-  Scenario cached = WithAllMemory(Plain(scenario));
+Result<StartUpResult> RunCached(const Scenario& scenario, uint64_t seed,
+                                const std::string& directory) {
+  Scenario cached = WithAllMemory(PlainScenario(scenario));
   cached.system.is_cached = true;
   cached.service.serve_passes = 0;
   // O_DIRECT reads bypass the cache, so compare with buffered ones.
   if (cached.service.mode == ReadMode::kDirect) cached.service.mode = ReadMode::kRead;
-  return StartUp(cached, seed, directory).Go();
+  return StartUp(cached, seed, directory).Run();
 }
 
 // Contract: rich = max(init + L0, S / b); with a limit init + max(L0, (S - M) / b), where M is the
@@ -209,8 +209,8 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
   const std::map<std::string, double> fair = FairTimes(s, run);
   double worst_fair = (*out)["startup_s"] / std::max((*out)["bound_s"], fair.at(s.directory));
   for (size_t i = 0; i < s.others.size(); ++i) {
-    const Scenario alone = Alone(s, i);
-    const Result<StartUpResult> cached = Cached(alone, seed, directory);
+    const Scenario alone = AloneScenario(s, i);
+    const Result<StartUpResult> cached = RunCached(alone, seed, directory);
     if (!cached) return cached.error();
     StartUpResult other;
     other.model_bytes = run.others[i].model_bytes;
@@ -226,11 +226,11 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
   (*out)["worst_fair_ratio"] = worst_fair;
   uint64_t sum = 0;
   uint64_t least = ~uint64_t{0};
-  for (const uint64_t bytes : run.early) {
+  for (const uint64_t bytes : run.read_by_first_ready) {
     sum += bytes;
     least = std::min(least, bytes);
   }
-  (*out)["least_disk_share"] = Share(least * run.early.size(), sum);
+  (*out)["least_disk_share"] = Share(least * run.read_by_first_ready.size(), sum);
   return Ok();
 }
 
@@ -241,12 +241,12 @@ Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& direc
     if (!recorded) return recorded.error();
   }
   for (size_t i = 0; scenario.system.records_first && i < scenario.others.size(); ++i) {
-    const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory);
+    const Result<StartUpResult> recorded = Record(AloneScenario(scenario, i), seed, directory);
     if (!recorded) return recorded.error();
   }
   for (uint32_t i = 0; i < scenario.system.starts_before; ++i) {
     const Result<StartUpResult> start =
-        StartUp(WithAllMemory(scenario), seed + 2 + i, directory).Go();
+        StartUp(WithAllMemory(scenario), seed + 2 + i, directory).Run();
     if (!start) return start.error();
   }
   return Ok();
@@ -264,7 +264,7 @@ Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64
   const TempDir apart;
   const Status prepared = Prepare(undisturbed, seed, apart.path());
   if (!prepared) return prepared.error();
-  const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
+  const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Run();
   if (!other) return other.error();
   (*out)["undisturbed_disk_ratio"] = Share(run.disk.bytes, other->disk.bytes);
   (*out)["undisturbed_ratio"] =
@@ -277,9 +277,9 @@ Status AddNext(Scenario scenario, uint64_t seed, const std::string& directory,
                const std::string& store, std::map<std::string, double>* out) {
   scenario.system.is_store_lost = false;
   (*out)["store_cut_files"] = CutFilesIn(store);
-  ComeBack(store);
+  BringStoreBack(store);
   const StoredTemplates first = TemplatesInStore(store, directory);
-  const Result<StartUpResult> next = StartUp(scenario, seed, directory).Go();
+  const Result<StartUpResult> next = StartUp(scenario, seed, directory).Run();
   if (!next) return next.error();
   const StoredTemplates then = TemplatesInStore(store, directory);
   (*out)["store_torn"] = first.torn + then.torn;
@@ -296,14 +296,15 @@ Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed) {
   if (directory.path().empty()) return PosixError("make a temporary directory", errno);
   const Status prepared = Prepare(scenario, seed, directory.path());
   if (!prepared) return prepared.error();
-  const Result<StartUpResult> native = StartUp(Native(scenario), seed, directory.path()).Go();
+  const Result<StartUpResult> native =
+      StartUp(NativeScenario(scenario), seed, directory.path()).Run();
   // No result can be worse.
   if (!native && native.error().code == ETIMEDOUT) return Comparison{};
   if (!native) return native.error();
   StartUp start(scenario, seed, directory.path());
-  start.SetMost(kEndlessRatio * native->life_s + kEndlessS,
-                kEndlessRatio * native->life_disk.bytes + kEndlessBytes);
-  const Result<StartUpResult> run = start.Go();
+  start.SetLimits(kEndlessRatio * native->life_s + kEndlessS,
+                  kEndlessRatio * native->life_disk.bytes + kEndlessBytes);
+  const Result<StartUpResult> run = start.Run();
   if (!run) return run.error();
   return Compare(scenario, *run, *native);
 }
@@ -319,10 +320,10 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   Scenario measured = scenario;
   if (!ShareTemplates(directory.path(), store, &measured.system))
     return PosixError("make a store of templates", errno);
-  Result<StartUpResult> run = StartUp(measured, seed, directory.path()).Go();
+  Result<StartUpResult> run = StartUp(measured, seed, directory.path()).Run();
   if (!run) return run.error();
   const bool is_same = TemplatesIn(directory.path()) == before;
-  const Result<StartUpResult> cached = Cached(scenario, seed, directory.path());
+  const Result<StartUpResult> cached = RunCached(scenario, seed, directory.path());
   if (!cached) return cached.error();
   Outcome outcome;
   AddMetrics(scenario, *run, &outcome.metrics);
@@ -348,8 +349,8 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     return e.first.starts_with("native_") || e.first.starts_with("harm_");
   };
   if (std::any_of(scenario.expect.begin(), scenario.expect.end(), wants_native)) {
-    const Scenario native_scenario = Native(scenario);
-    const Result<StartUpResult> native = StartUp(native_scenario, seed, directory.path()).Go();
+    const Scenario native_scenario = NativeScenario(scenario);
+    const Result<StartUpResult> native = StartUp(native_scenario, seed, directory.path()).Run();
     if (!native) return native.error();
     if (native->report.small_ns > 0)
       metrics["native_small_ratio"] =

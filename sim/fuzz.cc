@@ -25,136 +25,136 @@ namespace {
 
 constexpr uint64_t kRunSeed = 1;  // ppc-sim's default, so that a scenario repeats the cell
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned kSlower = 10;  // slowdown by a sanitizer
+constexpr unsigned kSanitizerFactor = 10;  // slowdown by a sanitizer
 #else
-constexpr unsigned kSlower = 1;
+constexpr unsigned kSanitizerFactor = 1;
 #endif
-constexpr rlim_t kMostCpuS = 20 * kSlower;  // a cell that takes longer counts as a hang
-constexpr int kMostShrinkTries = 80;        // per harm
+constexpr rlim_t kMaxCpuS = 20 * kSanitizerFactor;  // a cell that takes longer counts as a hang
+constexpr int kMaxShrinkTries = 80;                 // per harm
 
-class Lots {
+class Random {
  public:
-  Lots(uint64_t seed, uint64_t cell) : random_(seed * 1'000'003 + cell) {}
-  bool InHundred(uint32_t chances) { return random_() % 100 < chances; }
+  Random(uint64_t seed, uint64_t cell) : engine_(seed * 1'000'003 + cell) {}
+  bool Chance(uint32_t percent) { return engine_() % 100 < percent; }
   template <typename T>
-  T Of(std::initializer_list<T> choices) {
-    return choices.begin()[random_() % choices.size()];
+  T OneOf(std::initializer_list<T> choices) {
+    return choices.begin()[engine_() % choices.size()];
   }
-  uint64_t Below(uint64_t end) { return random_() % end; }
+  uint64_t Below(uint64_t end) { return engine_() % end; }
 
  private:
-  std::mt19937_64 random_;
+  std::mt19937_64 engine_;
 };
 
 // CPU times as measured natively by tools/demo.
-Json Machine(Lots* lots) {
+Json Machine(Random* random) {
   Json machine{{"nodes", 1},          {"fault_ns", 1000},
                {"map_page_ns", 20},   {"copy_page_ns", 400},
                {"read_page_ns", 500}, {"complete_page_ns", 250},
-               {"request_ns", 12000}, {"observer", lots->InHundred(75)}};
-  const auto [mbps, latency_us] = lots->Of<std::pair<int, int>>(
+               {"request_ns", 12000}, {"observer", random->Chance(75)}};
+  const auto [mbps, latency_us] = random->OneOf<std::pair<int, int>>(
       {{300, 2000}, {300, 2000}, {300, 2000}, {1500, 200}, {7000, 100}, {200, 50000}});
   machine["mbps"] = mbps;
   machine["latency_us"] = latency_us;
-  if (lots->InHundred(5)) machine["lost_events_in_100"] = lots->Of({1, 10, 50});
+  if (random->Chance(5)) machine["lost_events_in_100"] = random->OneOf({1, 10, 50});
   return machine;
 }
 
 // Models of 64 to 256 MiB.
-Json Folder(Lots* lots) {
-  const auto [shards, mib] = lots->Of<std::pair<int, int>>(
+Json Folder(Random* random) {
+  const auto [shards, mib] = random->OneOf<std::pair<int, int>>(
       {{1, 64}, {1, 128}, {1, 256}, {2, 32}, {2, 64}, {4, 16}, {4, 32}, {8, 8}, {8, 16}});
-  return {{"models", lots->Of({1, 1, 1, 2, 3, 6})},
+  return {{"models", random->OneOf({1, 1, 1, 2, 3, 6})},
           {"shards", shards},
           {"shard_mib", mib},
-          {"is_flat", lots->InHundred(40)}};
+          {"is_flat", random->Chance(40)}};
 }
 
-Json ServiceOf(Lots* lots, int models) {
-  Json service{{"workers", lots->Of({1, 1, 1, 2})},
-               {"mode", lots->Of({"mmap", "mmap", "mmap", "read"})}};
-  if (service["mode"] == "mmap" && lots->InHundred(30)) service["populates"] = true;
-  if (lots->InHundred(20)) service["threads"] = lots->Of({2, 4});
-  if (lots->InHundred(20)) service["order"] = "shuffled";
-  if (lots->InHundred(60)) {
-    service["serve_passes"] = lots->Of({1, 3, 6, 12});
-    if (lots->InHundred(50)) service["serve_pause_s"] = lots->Of({0.05, 0.5, 2.0, 15.0});
-    if (lots->InHundred(30)) service["serve_page_ns"] = lots->Of({2000, 20000});
+Json ServiceOf(Random* random, int models) {
+  Json service{{"workers", random->OneOf({1, 1, 1, 2})},
+               {"mode", random->OneOf({"mmap", "mmap", "mmap", "read"})}};
+  if (service["mode"] == "mmap" && random->Chance(30)) service["populates"] = true;
+  if (random->Chance(20)) service["threads"] = random->OneOf({2, 4});
+  if (random->Chance(20)) service["order"] = "shuffled";
+  if (random->Chance(60)) {
+    service["serve_passes"] = random->OneOf({1, 3, 6, 12});
+    if (random->Chance(50)) service["serve_pause_s"] = random->OneOf({0.05, 0.5, 2.0, 15.0});
+    if (random->Chance(30)) service["serve_page_ns"] = random->OneOf({2000, 20000});
   }
-  if (lots->InHundred(10)) service["part"] = lots->Of({0.25, 0.5, 0.9});
-  if (lots->InHundred(10)) {
-    service["pause_at"] = lots->Of({0.1, 0.5, 0.9});
-    service["pause_s"] = lots->Of({1.0, 12.0, 35.0});
+  if (random->Chance(10)) service["part"] = random->OneOf({0.25, 0.5, 0.9});
+  if (random->Chance(10)) {
+    service["pause_at"] = random->OneOf({0.1, 0.5, 0.9});
+    service["pause_s"] = random->OneOf({1.0, 12.0, 35.0});
   }
-  if (lots->InHundred(5)) service["own_prefetch_threads"] = lots->Of({1, 4});
-  if (models > 1 && lots->InHundred(50)) {
-    service["reads"] = lots->Of<std::vector<int>>({{0, 1}, {0, 1, 0, 1}, {1}, {0, 0}});
+  if (random->Chance(5)) service["own_prefetch_threads"] = random->OneOf({1, 4});
+  if (models > 1 && random->Chance(50)) {
+    service["reads"] = random->OneOf<std::vector<int>>({{0, 1}, {0, 1, 0, 1}, {1}, {0, 0}});
   }
   return service;
 }
 
-Json NeighbourOf(Lots* lots) {
-  Json one{{"way", lots->Of({"drops", "reads", "grows"})},
-           {"every_s", lots->Of({0.1, 1.0})},
-           {"mib", lots->Of({16, 64, 128})}};
-  if (lots->InHundred(50)) one["after_s"] = lots->Of({0.5, 3.0});
+Json NeighbourOf(Random* random) {
+  Json one{{"way", random->OneOf({"drops", "reads", "grows"})},
+           {"every_s", random->OneOf({0.1, 1.0})},
+           {"mib", random->OneOf({16, 64, 128})}};
+  if (random->Chance(50)) one["after_s"] = random->OneOf({0.5, 3.0});
   return one;
 }
 
-Json SystemOf(Lots* lots, const FuzzOptions& options) {
+Json SystemOf(Random* random, const FuzzOptions& options) {
   Json system{{"hook_s", 0}};
   system["policy"] = !options.policy.empty()
                          ? options.policy
-                         : lots->Of({"maio", "maio", "maio", "maio", "maio", "maio", "hostile",
-                                     "hostile", "eager", "readahead"});
+                         : random->OneOf({"maio", "maio", "maio", "maio", "maio", "maio", "hostile",
+                                          "hostile", "eager", "readahead"});
   if (system["policy"] == "hostile") {
-    system["config"] = {{"way", lots->Of({"drops", "loads", "random", "silent"})}};
+    system["config"] = {{"way", random->OneOf({"drops", "loads", "random", "silent"})}};
     return system;
   }
   if (system["policy"] != "maio") return system;
-  if (lots->InHundred(70)) system["records_first"] = true;
-  if (lots->InHundred(20)) system["starts_before"] = 1;
-  if (lots->InHundred(60)) system["says_ready"] = false;
-  if (lots->InHundred(40)) system["is_told"] = false;
+  if (random->Chance(70)) system["records_first"] = true;
+  if (random->Chance(20)) system["starts_before"] = 1;
+  if (random->Chance(60)) system["says_ready"] = false;
+  if (random->Chance(40)) system["is_told"] = false;
   return system;
 }
 
 }  // namespace
 
 Json FuzzCell(uint64_t seed, uint64_t cell, const FuzzOptions& options) {
-  Lots lots(seed, cell);
+  Random random(seed, cell);
   Json json{{"about", "harm " + std::to_string(seed) + "/" + std::to_string(cell)},
             {"margin_mib", 1},
             {"consumer", 4},
-            {"machine", Machine(&lots)},
-            {"folder", Folder(&lots)}};
+            {"machine", Machine(&random)},
+            {"folder", Folder(&random)}};
   if (options.credit_mib != 128) json["credit_mib"] = options.credit_mib;
   const int models = json["folder"]["models"];
-  json["service"] = ServiceOf(&lots, models);
-  json["init_share"] = lots.Of({0.0, 0.0, 0.5, 2.0});
-  if (lots.InHundred(65))
-    json["limit_share"] = lots.Of({1.5, 1.2, 1.1, 1.05, 1.0, 0.95, 0.85, 0.7, 0.5, 0.4});
-  Json& system = json["system"] = SystemOf(&lots, options);
+  json["service"] = ServiceOf(&random, models);
+  json["init_share"] = random.OneOf({0.0, 0.0, 0.5, 2.0});
+  if (random.Chance(65))
+    json["limit_share"] = random.OneOf({1.5, 1.2, 1.1, 1.05, 1.0, 0.95, 0.85, 0.7, 0.5, 0.4});
+  Json& system = json["system"] = SystemOf(&random, options);
   const bool is_recorded = system.value("records_first", false);
   // A wrong template: of another model, too long, or too short.
-  if (is_recorded && models > 1 && lots.InHundred(30)) {
-    json["record"] = {{"reads", lots.Of<std::vector<int>>({{1}, {0, 1}, {0, 1, 0}})}};
-  } else if (is_recorded && lots.InHundred(10)) {
+  if (is_recorded && models > 1 && random.Chance(30)) {
+    json["record"] = {{"reads", random.OneOf<std::vector<int>>({{1}, {0, 1}, {0, 1, 0}})}};
+  } else if (is_recorded && random.Chance(10)) {
     json["record"] = {{"part", 0.5}};
-  } else if (is_recorded && lots.InHundred(15)) {
+  } else if (is_recorded && random.Chance(15)) {
     system["records_alike"] = true;
   }
-  if (lots.InHundred(25)) json["neighbours"] = Json::array({NeighbourOf(&lots)});
-  if (lots.InHundred(6)) {
-    json["bad_disk"] = {{"kb", 64}, {"offset_mib", lots.Of({0, 4, 7})}, {"delay_s", 0.05}};
-    if (lots.InHundred(30)) json["bad_disk"]["all_after_s"] = lots.Of({0.5, 2.0});
-  } else if (lots.InHundred(8)) {
-    system["fault"] = lots.Of({"runner_killed", "runner_stopped", "supervisor_killed"});
-    system["dies_at"] = lots.Of({0.1, 0.5, 0.9});
-    system["away_s"] = lots.Of({0.1, 2.0});
+  if (random.Chance(25)) json["neighbours"] = Json::array({NeighbourOf(&random)});
+  if (random.Chance(6)) {
+    json["bad_disk"] = {{"kb", 64}, {"offset_mib", random.OneOf({0, 4, 7})}, {"delay_s", 0.05}};
+    if (random.Chance(30)) json["bad_disk"]["all_after_s"] = random.OneOf({0.5, 2.0});
+  } else if (random.Chance(8)) {
+    system["fault"] = random.OneOf({"runner_killed", "runner_stopped", "supervisor_killed"});
+    system["dies_at"] = random.OneOf({0.1, 0.5, 0.9});
+    system["away_s"] = random.OneOf({0.1, 2.0});
   }
-  json["expect"] = {{"harm_time_ratio", {{"max", kMostTime}}},
-                    {"harm_bytes_ratio", {{"max", kMostBytes}}}};
+  json["expect"] = {{"harm_time_ratio", {{"max", kMaxTimeRatio}}},
+                    {"harm_bytes_ratio", {{"max", kMaxBytesRatio}}}};
   return json;
 }
 
@@ -170,7 +170,7 @@ struct Answer {
 };
 
 void RunInChild(const Json& json, uint64_t seed, int to) {
-  const rlimit cpu{kMostCpuS, kMostCpuS};
+  const rlimit cpu{kMaxCpuS, kMaxCpuS};
   (void)setrlimit(RLIMIT_CPU, &cpu);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit core{0, 0};
@@ -205,11 +205,11 @@ bool ReadAnswer(int from, Answer* answer) {
 
 }  // namespace
 
-Harm RunCell(const Json& scenario, uint64_t seed) {
-  Harm harm;
-  harm.scenario = scenario;
+CellResult RunCell(const Json& scenario, uint64_t seed) {
+  CellResult result;
+  result.scenario = scenario;
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return harm;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return result;
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
   std::fflush(nullptr);
@@ -225,20 +225,20 @@ Harm RunCell(const Json& scenario, uint64_t seed) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!has_answer) {
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    harm.what = signal == SIGXCPU || signal == SIGKILL ? "hang" : "crash";
-    harm.why = signal != 0 ? strsignal(signal) : "status " + std::to_string(status);
-    return harm;
+    result.what = signal == SIGXCPU || signal == SIGKILL ? "hang" : "crash";
+    result.why = signal != 0 ? strsignal(signal) : "status " + std::to_string(status);
+    return result;
   }
-  harm.measured = answer.measured;
+  result.measured = answer.measured;
   if (answer.error != 0) {
-    harm.what = answer.error == ETIMEDOUT ? "endless" : "error";
-    harm.why = answer.text;
-  } else if (harm.measured.harm_bytes_ratio > kMostBytes) {
-    harm.what = "bytes";
-  } else if (harm.measured.harm_time_ratio > kMostTime) {
-    harm.what = "time";
+    result.what = answer.error == ETIMEDOUT ? "endless" : "error";
+    result.why = answer.text;
+  } else if (result.measured.harm_bytes_ratio > kMaxBytesRatio) {
+    result.what = "bytes";
+  } else if (result.measured.harm_time_ratio > kMaxTimeRatio) {
+    result.what = "time";
   }
-  return harm;
+  return result;
 }
 
 // ------------------------------------------------------------------------- shrinking
@@ -247,14 +247,14 @@ namespace {
 
 using Edit = std::function<bool(Json*)>;  // false: nothing left to make smaller
 
-Edit Without(const char* part, const char* member) {
+Edit Remove(const char* part, const char* member) {
   return [part, member](Json* json) {
     Json& from = *part == '\0' ? *json : (*json)[part];
     return from.is_object() && from.erase(member) > 0;
   };
 }
 
-Edit To(const char* part, const char* member, const Json& value) {
+Edit Set(const char* part, const char* member, const Json& value) {
   return [part, member, value](Json* json) {
     Json& of = *part == '\0' ? *json : (*json)[part];
     if (!of.is_object() || !of.contains(member) || of[member] == value) return false;
@@ -263,7 +263,7 @@ Edit To(const char* part, const char* member, const Json& value) {
   };
 }
 
-Edit Half(const char* part, const char* member, int least) {
+Edit Halve(const char* part, const char* member, int least) {
   return [part, member, least](Json* json) {
     Json& of = (*json)[part];
     if (!of.is_object() || !of.contains(member) || of[member].get<int>() / 2 < least) return false;
@@ -273,8 +273,8 @@ Edit Half(const char* part, const char* member, int least) {
 }
 
 std::vector<Edit> Edits() {
-  std::vector<Edit> edits{Without("", "neighbours"),
-                          Without("", "bad_disk"),
+  std::vector<Edit> edits{Remove("", "neighbours"),
+                          Remove("", "bad_disk"),
                           [](Json* json) {
                             Json& system = (*json)["system"];
                             const bool had = system.erase("dies_at") > 0;
@@ -282,27 +282,27 @@ std::vector<Edit> Edits() {
                             system.erase("away_s");
                             return had;
                           },
-                          Without("machine", "lost_events_in_100"),
-                          Without("", "record"),
-                          Without("system", "starts_before"),
-                          Without("system", "records_alike"),
-                          Without("system", "records_first"),
-                          Without("", "limit_share"),
-                          To("", "init_share", 0.0)};
+                          Remove("machine", "lost_events_in_100"),
+                          Remove("", "record"),
+                          Remove("system", "starts_before"),
+                          Remove("system", "records_alike"),
+                          Remove("system", "records_first"),
+                          Remove("", "limit_share"),
+                          Set("", "init_share", 0.0)};
   for (const char* member : {"populates", "threads", "order", "part", "pause_at", "pause_s",
                              "own_prefetch_threads", "serve_pause_s", "serve_page_ns", "reads"})
-    edits.push_back(Without("service", member));
-  edits.push_back(To("service", "workers", 1));
-  edits.push_back(Without("service", "serve_passes"));
-  edits.push_back(Half("service", "serve_passes", 1));
-  edits.push_back(To("folder", "models", 1));
-  edits.push_back(To("folder", "models", 2));
-  edits.push_back(To("folder", "shards", 1));
-  edits.push_back(Half("folder", "shards", 1));
-  edits.push_back(Half("folder", "shard_mib", 8));
-  edits.push_back(To("folder", "is_flat", false));
-  edits.push_back(Without("system", "says_ready"));
-  edits.push_back(Without("system", "is_told"));
+    edits.push_back(Remove("service", member));
+  edits.push_back(Set("service", "workers", 1));
+  edits.push_back(Remove("service", "serve_passes"));
+  edits.push_back(Halve("service", "serve_passes", 1));
+  edits.push_back(Set("folder", "models", 1));
+  edits.push_back(Set("folder", "models", 2));
+  edits.push_back(Set("folder", "shards", 1));
+  edits.push_back(Halve("folder", "shards", 1));
+  edits.push_back(Halve("folder", "shard_mib", 8));
+  edits.push_back(Set("folder", "is_flat", false));
+  edits.push_back(Remove("system", "says_ready"));
+  edits.push_back(Remove("system", "is_told"));
   edits.push_back([](Json* json) {
     Json& machine = (*json)["machine"];
     if (machine["mbps"] == 300 && machine["latency_us"] == 2000) return false;
@@ -318,11 +318,11 @@ std::vector<Edit> Edits() {
 Json ShrinkCell(Json scenario, const std::string& what, uint64_t seed) {
   const std::vector<Edit> edits = Edits();
   int tries = 0;
-  for (bool is_smaller = true; is_smaller && tries < kMostShrinkTries;) {
+  for (bool is_smaller = true; is_smaller && tries < kMaxShrinkTries;) {
     is_smaller = false;
     for (const Edit& edit : edits) {
       Json tried = scenario;
-      if (tries >= kMostShrinkTries || !edit(&tried)) continue;
+      if (tries >= kMaxShrinkTries || !edit(&tried)) continue;
       ++tries;
       if (RunCell(tried, seed).what != what) continue;
       scenario = std::move(tried);
@@ -332,18 +332,18 @@ Json ShrinkCell(Json scenario, const std::string& what, uint64_t seed) {
   return scenario;
 }
 
-FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const Harm&)>& tell) {
+FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const CellResult&)>& tell) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  FuzzResult result;
+  FuzzResult totals;
   for (uint64_t i = 0; i < options.cells; ++i) {
     const std::chrono::duration<double> passed = Clock::now() - begin;
     if (options.minutes > 0 && passed.count() > options.minutes * 60) break;
     const uint64_t cell = options.first + i;
-    Harm harm = RunCell(FuzzCell(options.seed, cell, options), kRunSeed);
-    ++result.cells;
+    CellResult harm = RunCell(FuzzCell(options.seed, cell, options), kRunSeed);
+    ++totals.cells;
     if (harm.what.empty()) continue;
-    ++result.harms;
+    ++totals.harms;
     if (options.shrinks) {
       const std::string what = harm.what;
       const Json smaller = ShrinkCell(harm.scenario, what, kRunSeed);
@@ -353,7 +353,7 @@ FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const Harm&
     harm.cell = cell;
     tell(harm);
   }
-  return result;
+  return totals;
 }
 
 }  // namespace ppc::sim

@@ -16,8 +16,8 @@
 
 namespace ppc::sim {
 
-inline constexpr double kMostTime = 1.03;   // of the native time, beyond the credit
-inline constexpr double kMostBytes = 1.05;  // likewise
+inline constexpr double kMaxTimeRatio = 1.03;   // of the native time, beyond the credit
+inline constexpr double kMaxBytesRatio = 1.05;  // likewise
 
 struct FuzzOptions {
   uint64_t seed = 1;
@@ -29,7 +29,7 @@ struct FuzzOptions {
   bool shrinks = true;
 };
 
-struct Harm {
+struct CellResult {
   uint64_t cell = 0;
   std::string what;  // "time", "bytes", "endless", "crash", "hang", "error"
   std::string why;   // of an error
@@ -45,11 +45,11 @@ struct FuzzResult {
 // The scenario of a cell.
 Json FuzzCell(uint64_t seed, uint64_t cell, const FuzzOptions& options);
 // Runs a cell in a child; `what` is empty if it does no harm.
-Harm RunCell(const Json& scenario, uint64_t seed);
+CellResult RunCell(const Json& scenario, uint64_t seed);
 // Finds a smaller scenario with the same harm.
 Json ShrinkCell(Json scenario, const std::string& what, uint64_t seed);
 // Calls `tell` with each harm as it is found.
-FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const Harm&)>& tell);
+FuzzResult Fuzz(const FuzzOptions& options, const std::function<void(const CellResult&)>& tell);
 
 }  // namespace ppc::sim
 

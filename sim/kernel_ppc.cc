@@ -122,8 +122,8 @@ void Kernel::LoadWindow(Thread* thread, OpenFile* open, uint32_t first, uint32_t
 }
 
 void Kernel::NoticeRead(Thread* thread, OpenFile* open, uint32_t first, uint32_t end) {
-  constexpr uint32_t kMostPages = (16 << 20) / kPage;
-  uint32_t budget = kMostPages;
+  constexpr uint32_t kMaxPages = (16 << 20) / kPage;
+  uint32_t budget = kMaxPages;
   bool missed = false;
   for (uint32_t at = first; at < end;) {
     if (!IsAbsent(open->file, at)) {

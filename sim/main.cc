@@ -181,7 +181,7 @@ int RunAll(const std::string& directory, uint64_t seed) {
   return failed == 0 ? 0 : 1;
 }
 
-void TellHarm(const Options& options, const Harm& harm) {
+void TellHarm(const Options& options, const CellResult& harm) {
   std::printf("harm %llu %s: time %.3f (%.3f beyond the credit), bytes %.3f (%.3f)%s%s\n",
               static_cast<unsigned long long>(harm.cell), harm.what.c_str(),
               harm.measured.time_ratio, harm.measured.harm_time_ratio, harm.measured.bytes_ratio,
@@ -216,7 +216,7 @@ int RunFuzz(const Options& options, uint64_t seed) {
   fuzz.credit_mib = *credit;
   fuzz.minutes = *minutes;
   const auto start = std::chrono::steady_clock::now();
-  const FuzzResult result = Fuzz(fuzz, [&](const Harm& harm) { TellHarm(options, harm); });
+  const FuzzResult result = Fuzz(fuzz, [&](const CellResult& harm) { TellHarm(options, harm); });
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   std::printf("%llu cells, %llu harms; %.1f s\n", static_cast<unsigned long long>(result.cells),
               static_cast<unsigned long long>(result.harms), wall.count());

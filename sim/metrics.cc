@@ -84,7 +84,7 @@ void AddMeasured(const StartUpResult& run, std::map<std::string, double>* out) {
   if (run.hooks.calls > 0) {
     m["hook_us_per_call"] =
         static_cast<double>(run.hooks.total_ns) / 1e3 / static_cast<double>(run.hooks.calls);
-    m["hook_us_most"] = static_cast<double>(run.hooks.most_ns) / 1e3;
+    m["hook_us_most"] = static_cast<double>(run.hooks.max_ns) / 1e3;
     m["hook_share"] = static_cast<double>(run.hooks.total_ns) / 1e9 / run.life_s;
   }
 }

@@ -160,9 +160,9 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, Payer
   }
   if (at != wanted) stats_.spilled += kPage;
   page.node = static_cast<int8_t>(at);
-  if (by_loader && index < places_.size() && places_[index] >= 0) {
+  if (by_loader && index < page_nodes_.size() && page_nodes_[index] >= 0) {
     stats_.exclusive += kPage;
-    if (places_[index] != page.node) stats_.misplaced += kPage;
+    if (page_nodes_[index] != page.node) stats_.misplaced += kPage;
   }
   page.state = PageState::kReading;
   page.io = io;
@@ -224,9 +224,9 @@ void PageCache::MarkAccessed(uint32_t index) {
 void PageCache::Touch(uint32_t index, uint32_t process) {
   Page& page = pages_[index];
   page.accessed |= page.mapped & (1u << process);
-  if (!page.wanted && index < places_.size() && places_[index] >= 0) {
+  if (!page.wanted && index < page_nodes_.size() && page_nodes_[index] >= 0) {
     stats_.used_alone += kPage;
-    if (places_[index] != page.node) stats_.used_afar += kPage;
+    if (page_nodes_[index] != page.node) stats_.used_afar += kPage;
   }
   page.wanted = true;
   page.read_unused = false;

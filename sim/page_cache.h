@@ -118,7 +118,7 @@ class PageCache {
   void DropEverything();  // between runs
   void ForgetHistory();
   // By page: node of the single worker that needs it, -1 if there is none.
-  void SetPlaces(std::vector<int8_t> places) { places_ = std::move(places); }
+  void SetPageNodes(std::vector<int8_t> nodes) { page_nodes_ = std::move(nodes); }
 
   uint64_t resident_bytes() const { return resident_ * kPage; }
   uint64_t used_bytes() const { return resident_bytes() + options_.other_bytes; }
@@ -154,7 +154,7 @@ class PageCache {
   bool has_given_up_ = false;  // nothing can be freed until a page has been read
   uint32_t evictions_ = 0;
   CacheStats stats_;
-  std::vector<int8_t> places_;
+  std::vector<int8_t> page_nodes_;
 };
 
 }  // namespace ppc::sim

@@ -67,7 +67,7 @@ class HookTimer {
     const uint64_t ns = ThreadCpuNs() - begin_ns_;
     ++timed.times->calls;
     timed.times->total_ns += ns;
-    timed.times->most_ns = std::max(timed.times->most_ns, ns);
+    timed.times->max_ns = std::max(timed.times->max_ns, ns);
   }
   HookTimer(const HookTimer&) = delete;
   HookTimer& operator=(const HookTimer&) = delete;
@@ -158,7 +158,7 @@ Status Runner::Start() {
   config.roots = SysRoots{options_.directory, options_.directory};
   config.topology = TopologyOf(options_);
   config.manual = true;
-  config.remote_pace = options_.remote_pace;
+  config.remote_delay = options_.remote_delay;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   const uint64_t limit = parsed->limit_bytes;
   if (!options_.knows_machine)

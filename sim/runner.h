@@ -29,7 +29,7 @@ struct RunnerOptions {
   std::vector<int> xpu_nodes;
   std::string path = "/sim";  // of the mount
   uint32_t mount = 0;         // its number
-  JobQueue::Pace remote_pace;
+  JobQueue::SimulatedDelay remote_delay;
   // The runtime reads the machine's memory below `directory`, as outside of a simulation, and its
   // share of it.
   bool knows_machine = false;
@@ -40,7 +40,7 @@ struct RunnerOptions {
 struct HookTimes {
   uint64_t calls = 0;
   uint64_t total_ns = 0;
-  uint64_t most_ns = 0;
+  uint64_t max_ns = 0;
 };
 
 class Runner {

@@ -190,7 +190,7 @@ Status ReadList(const Json& json, const std::string& where,
 }
 
 Status ReadOther(const Json& json, Scenario* s) {
-  Other other;
+  OtherService other;
   Status inner = Ok();
   const Status read = Each(
       json, "others",
@@ -219,13 +219,13 @@ Status ReadStranger(const Json& json, Scenario* s) {
 Status CheckScenario(const Scenario& s, const std::string& name) {
   uint32_t workers = s.service.workers;
   uint32_t mounts = 1;
-  for (const Other& other : s.others) {
+  for (const OtherService& other : s.others) {
     workers += other.service.workers;
     mounts += other.has_own_policy ? 1 : 0;
   }
   const FolderOptions& f = s.folder;
   const auto is_short = [&](const auto& ranks) { return ranks.size() != s.service.workers; };
-  const auto is_unbounded = [&](const Other& other) {
+  const auto is_unbounded = [&](const OtherService& other) {
     return other.has_own_policy && (other.model.empty() || s.limit_share > 0);
   };
   const auto is_idle = [](const Neighbour& one) { return one.every_s <= 0 || one.bytes == 0; };

@@ -54,7 +54,7 @@ struct Expectation {
 };
 
 // Another service on the same machine and mount, under the same limit.
-struct Other {
+struct OtherService {
   std::string model;            // in a directory of its own; "": the scenario's model
   bool has_own_policy = false;  // for its directory
   double after_s = 0;
@@ -128,7 +128,7 @@ struct Scenario {
   std::vector<std::vector<uint32_t>> node_records;
   double warm_share = 0;    // of each shard, cached at the start
   int replaced_shard = -1;  // changed between recording and this run
-  std::vector<Other> others;
+  std::vector<OtherService> others;
   std::vector<Stranger> strangers;
   bool is_recorded_among_strangers = false;
   // Not from the file: service ID and place of the model.

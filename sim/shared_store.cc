@@ -22,11 +22,11 @@ namespace {
 std::string Away(const std::string& directory) { return directory + ".away"; }
 
 // State for the signal handler.
-struct Losing {
+struct StoreRename {
   std::array<char, 4096> from{};
   std::array<char, 4096> to{};
 };
-Losing losing;
+StoreRename store_rename;
 
 void LimitFiles(rlim_t bytes) {
   rlimit limit{};
@@ -36,12 +36,12 @@ void LimitFiles(rlim_t bytes) {
 }
 
 // Called in mid-write; the rest of the write fails.
-void GoAway(int /*signal*/) {
+void RenameStore(int /*signal*/) {
   LimitFiles(RLIM_INFINITY);
-  (void)rename(losing.from.data(), losing.to.data());
+  (void)rename(store_rename.from.data(), store_rename.to.data());
 }
 
-void Keep(const std::string& path, std::array<char, 4096>* out) {
+void CopyPath(const std::string& path, std::array<char, 4096>* out) {
   (*out)[path.copy(out->data(), out->size() - 1)] = '\0';
 }
 
@@ -53,10 +53,10 @@ SharedStore::SharedStore(Scheduler* scheduler, std::string directory, const Opti
       options_(options),
       watch_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   if (options_.lost_after == 0) return;
-  Keep(directory_, &losing.from);
-  Keep(Away(directory_), &losing.to);
+  CopyPath(directory_, &store_rename.from);
+  CopyPath(Away(directory_), &store_rename.to);
   struct sigaction action = {};
-  action.sa_handler = GoAway;
+  action.sa_handler = RenameStore;
   sigaction(SIGXFSZ, &action, nullptr);
 }
 
@@ -66,7 +66,7 @@ SharedStore::~SharedStore() {
   signal(SIGXFSZ, SIG_DFL);
 }
 
-JobQueue::Pace SharedStore::Pace() {
+JobQueue::SimulatedDelay SharedStore::AnswerDelay() {
   return {[this] { Begin(); }, [this] { return GoesOn(); }};
 }
 
@@ -184,7 +184,7 @@ double CutFilesIn(const std::string& store) {
 }
 
 // Removes files made meanwhile at its place, which a mount would hide.
-void ComeBack(const std::string& store) {
+void BringStoreBack(const std::string& store) {
   std::error_code error;
   if (!std::filesystem::exists(Away(store), error)) return;
   std::filesystem::remove_all(store, error);

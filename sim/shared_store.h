@@ -31,7 +31,7 @@ class SharedStore {
   SharedStore(const SharedStore&) = delete;
   SharedStore& operator=(const SharedStore&) = delete;
 
-  JobQueue::Pace Pace();
+  JobQueue::SimulatedDelay AnswerDelay();
   uint64_t waited_ns() const { return waited_ns_; }
 
  private:
@@ -54,9 +54,10 @@ std::string TemplatesIn(const std::string& directory);
 // Gives a policy with templates the store that its scenario describes.
 bool ShareTemplates(const std::string& templates, const std::string& store, System* system);
 
-// CutFilesIn counts files that a store left half-written when it went away; ComeBack restores it.
+// CutFilesIn counts files that a store left half-written when it went away; BringStoreBack undoes
+// that.
 double CutFilesIn(const std::string& store);
-void ComeBack(const std::string& store);
+void BringStoreBack(const std::string& store);
 
 // Compares with the templates stored first: they may differ in their number only.
 struct StoredTemplates {

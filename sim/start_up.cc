@@ -17,7 +17,7 @@ constexpr uint64_t kSampleNs = 250'000'000;
 
 uint64_t LoaderBytes(const Scenario& s) {
   uint64_t bytes = kLoaderBytes * (1 + s.service.workers);
-  for (const Other& other : s.others) bytes += kLoaderBytes * (1 + other.service.workers);
+  for (const OtherService& other : s.others) bytes += kLoaderBytes * (1 + other.service.workers);
   return bytes;
 }
 
@@ -117,7 +117,7 @@ Status StartUp::Build() {
       xpu_nodes_.push_back(static_cast<int>((i + service.first_node) % s_.nodes));
   };
   add_xpus(s_.service);
-  for (const Other& other : s_.others) add_xpus(other.service);
+  for (const OtherService& other : s_.others) add_xpus(other.service);
   return Ok();
 }
 
@@ -143,8 +143,8 @@ void StartUp::Warm(double share) {
 }
 
 // Reads all files, several at a time, as users do by hand.
-void StartUp::Cat(uint32_t processes) {
-  constexpr uint64_t kCatBytes = 128 << 10;
+void StartUp::ReadAllFiles(uint32_t processes) {
+  constexpr uint64_t kCallBytes = 128 << 10;
   std::vector<std::string> files = model_.small;
   files.insert(files.end(), model_.shards.begin(), model_.shards.end());
   std::sort(files.begin(), files.end());
@@ -158,8 +158,8 @@ void StartUp::Cat(uint32_t processes) {
       while (next < files.size()) {
         OpenFile* open =
             kernel_->Open(&thread, cache_->FindPath(files[next++]), /*through_ppc=*/false, false);
-        for (uint64_t at = 0; at < open->file->bytes; at += kCatBytes) {
-          kernel_->Read(&thread, open, at, kCatBytes);
+        for (uint64_t at = 0; at < open->file->bytes; at += kCallBytes) {
+          kernel_->Read(&thread, open, at, kCallBytes);
         }
         kernel_->Close(&thread, open);
       }
@@ -170,21 +170,21 @@ void StartUp::Cat(uint32_t processes) {
   while (left > 0) scheduler_->Wait();
 }
 
-void StartUp::SampleOften() {
+void StartUp::SamplePeriodically() {
   const CacheStats& cache = cache_->stats();
   result_.series.push_back(Sample{static_cast<double>(scheduler_->NowNs() - result_.zero_ns) / 1e9,
                                   cache_->resident_bytes(), disk_->stats().bytes, cache.evicted,
                                   cache.reclaimed});
-  if (!done_) scheduler_->At(scheduler_->NowNs() + kSampleNs, [this] { SampleOften(); });
+  if (!done_) scheduler_->At(scheduler_->NowNs() + kSampleNs, [this] { SamplePeriodically(); });
 }
 
-std::vector<int8_t> StartUp::Places() const {
-  std::vector<int8_t> places;
+std::vector<int8_t> StartUp::PageNodes() const {
+  std::vector<int8_t> nodes;
   for (size_t shard = 0; shard < model_.headers.size(); ++shard) {
     const CacheFile* file = cache_->FindPath(model_.shards[shard]);
     const std::vector<uint16_t> owners =
         bench::PageOwners(model_.headers[shard], s_.service.tp, kPage);
-    places.resize(std::max<size_t>(places.size(), file->first + file->pages), -1);
+    nodes.resize(std::max<size_t>(nodes.size(), file->first + file->pages), -1);
     for (size_t i = 0; i < owners.size(); ++i) {
       if (owners[i] == 0 || owners[i] == bench::kSharedPage) continue;
       const uint32_t rank = owners[i] - 1u;
@@ -193,10 +193,10 @@ std::vector<int8_t> StartUp::Places() const {
       for (uint32_t w = 0; w < s_.service.ranks.size(); ++w) {
         if (s_.service.ranks[w] == rank) worker = w;
       }
-      places[file->first + i] = static_cast<int8_t>((worker + s_.service.first_node) % s_.nodes);
+      nodes[file->first + i] = static_cast<int8_t>((worker + s_.service.first_node) % s_.nodes);
     }
   }
-  return places;
+  return nodes;
 }
 
 void StartUp::Count() {
@@ -271,16 +271,16 @@ void StartUp::Main() {
   if (s_.replaced_shard >= 0 && !model_.headers.empty()) ReplaceShard();
   if (s_.system.is_cached) Warm(1);
   cache_->ForgetHistory();
-  cache_->SetPlaces(Places());
+  cache_->SetPageNodes(PageNodes());
   const DiskStats before = disk_->stats();
   result_.zero_ns = scheduler_->NowNs();
   result_.at_zero = cache_->resident_bytes();
-  SampleOften();
+  SamplePeriodically();
   if (s_.slow_at_s > 0) {
     scheduler_->At(result_.zero_ns + static_cast<uint64_t>(s_.slow_at_s * 1e9),
                    [this] { disk_->Slow(s_.slow_bytes_per_s, s_.slow_latency_ns); });
   }
-  if (s_.system.cat_processes > 0) Cat(s_.system.cat_processes);
+  if (s_.system.cat_processes > 0) ReadAllFiles(s_.system.cat_processes);
   if (!s_.system.policy.empty()) {
     status_ = StartPolicy();
     if (!status_) return;
@@ -288,7 +288,8 @@ void StartUp::Main() {
   const bool through_ppc = supervisor_ != nullptr;
   if (through_ppc && s_.system.dies_at > 0) {
     const double share = s_.system.dies_at * static_cast<double>(model_.bytes);
-    scheduler_->Spawn([this, end = before.bytes + static_cast<uint64_t>(share)] { FailAt(end); });
+    scheduler_->Spawn(
+        [this, end = before.bytes + static_cast<uint64_t>(share)] { InjectFaultAt(end); });
   }
   others_left_ = s_.others.size();
   result_.others.resize(s_.others.size());
@@ -324,13 +325,13 @@ void StartUp::Main() {
   while (is_away_) scheduler_->Sleep(kSampleNs);
   if (!status_) return;
   Json ready;
-  if (through_ppc && s_.system.is_told && s_.system.says_ready) GetReady(0, s_.service_id, &ready);
+  if (through_ppc && s_.system.is_told && s_.system.says_ready) SendReady(0, s_.service_id, &ready);
   ServePasses(before);
   while (others_left_ > 0) scheduler_->Wait();
   for (Fiber* stranger : strangers_) scheduler_->Kill(stranger);
   if (!s_.others.empty()) count();
   if (!through_ppc) return;
-  if (s_.system.dies_after_ready_s > 0) FailAfterReady();
+  if (s_.system.dies_after_ready_s > 0) InjectFaultAfterReady();
   if (!status_) return;
   result_.status = supervisor_->runtime(0).StatusJson();
   result_.hooks = supervisor_->hook_times(0);
@@ -340,15 +341,15 @@ void StartUp::Main() {
   supervisor_->RemoveAll();
 }
 
-Result<StartUpResult> StartUp::Go() {
+Result<StartUpResult> StartUp::Run() {
   if (const Status built = Build(); !built) return built.error();
   result_.model_bytes = std::max<uint64_t>(model_.bytes, 1);
   scheduler_->Spawn([this] {
     Main();
     done_ = true;
   });
-  (void)scheduler_->RunUntil([this] { return done_ || cache_->stats().read > most_bytes_; },
-                             most_ns_);
+  (void)scheduler_->RunUntil([this] { return done_ || cache_->stats().read > max_bytes_; },
+                             max_ns_);
   if (!done_) {
     // Fibers inside the runtime cannot be unwound: leak the machine.
     (void)scheduler_.release();
@@ -358,8 +359,8 @@ Result<StartUpResult> StartUp::Go() {
     (void)disk_.release();
     (void)cache_.release();
     return Error{ETIMEDOUT, s_.name + ": the service has not ended after " +
-                                std::to_string(most_ns_ / 1'000'000'000) + " s, or " +
-                                std::to_string(most_bytes_ >> 20) + " MiB of the disk"};
+                                std::to_string(max_ns_ / 1'000'000'000) + " s, or " +
+                                std::to_string(max_bytes_ >> 20) + " MiB of the disk"};
   }
   supervisor_.reset();
   scheduler_.reset();  // unwinds waiting fibers while the machine exists

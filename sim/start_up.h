@@ -16,7 +16,7 @@
 namespace ppc::sim {
 
 // The result of another service.
-struct OtherResult {
+struct OtherServiceResult {
   ServiceReport report;
   uint64_t zero_ns = 0;
   uint64_t model_bytes = 0;
@@ -33,9 +33,9 @@ struct StartUpResult {
   uint64_t unused = 0;         // read, never touched
   uint64_t needed = 0;         // of the service's model, touched by any process
   uint64_t demanded = 0;       // touched, but not brought in by the loader
-  std::vector<OtherResult> others;
-  std::vector<uint64_t> early;  // by service: read of its model by the first ready
-  uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
+  std::vector<OtherServiceResult> others;
+  std::vector<uint64_t> read_by_first_ready;  // by service: read of its model by the first ready
+  uint64_t at_zero = 0;  // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
   double store_wait_s = 0;  // time of the store's answers
@@ -64,11 +64,11 @@ class StartUp {
       : s_(scenario), seed_(seed), directory_(directory) {}
 
   // Gives up beyond these.
-  void SetMost(double s, uint64_t bytes) {
-    most_ns_ = static_cast<uint64_t>(s * 1e9);
-    most_bytes_ = bytes;
+  void SetLimits(double s, uint64_t bytes) {
+    max_ns_ = static_cast<uint64_t>(s * 1e9);
+    max_bytes_ = bytes;
   }
-  Result<StartUpResult> Go();
+  Result<StartUpResult> Run();
 
  private:
   Status Build();
@@ -82,11 +82,11 @@ class StartUp {
   Status StartSupervisor();
   Status StartPolicy();
   void TellMemory();
-  Status Fail();
-  void FailAt(uint64_t disk_bytes);
-  void FailAfterReady();
+  Status InjectFault();
+  void InjectFaultAt(uint64_t disk_bytes);
+  void InjectFaultAfterReady();
   Status StartService(uint32_t mount, const ServiceOptions& service);
-  void GetReady(uint32_t mount, const std::string& id, Json* answer);
+  void SendReady(uint32_t mount, const std::string& id, Json* answer);
   void RunOther(size_t index);
   void Grow(uint64_t bytes);  // a neighbour's memory
   void RunNeighbour(const Neighbour& neighbour, uint32_t index);
@@ -96,12 +96,12 @@ class StartUp {
   void NoteFirstReady();
   const ModelFiles& ModelOf(size_t other) const;
   void ServeAgain();
-  void Cat(uint32_t processes);
+  void ReadAllFiles(uint32_t processes);
   void Warm(double share);
   void ReplaceShard();
-  void SampleOften();
+  void SamplePeriodically();
   void Count();
-  std::vector<int8_t> Places() const;
+  std::vector<int8_t> PageNodes() const;
   ServiceOptions ServiceOf() const;
   ServiceOptions Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
                           const std::string& id, double consumer) const;
@@ -109,8 +109,8 @@ class StartUp {
   const Scenario& s_;
   const uint64_t seed_;
   const std::string directory_;
-  uint64_t most_ns_ = 3'600'000'000'000;
-  uint64_t most_bytes_ = ~uint64_t{0};
+  uint64_t max_ns_ = 3'600'000'000'000;
+  uint64_t max_bytes_ = ~uint64_t{0};
   std::unique_ptr<Scheduler> scheduler_ = std::make_unique<Scheduler>();
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<PageCache> cache_;

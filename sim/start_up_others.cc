@@ -35,8 +35,8 @@ ServiceReport StartUp::ServeObjects(bool through_ppc, const std::string& proc) {
 
 void StartUp::RunOther(size_t index) {
   const bool through_ppc = supervisor_ != nullptr;
-  const Other& other = s_.others[index];
-  OtherResult& result = result_.others[index];
+  const OtherService& other = s_.others[index];
+  OtherServiceResult& result = result_.others[index];
   const ModelFiles& model = ModelOf(index);
   const auto number = static_cast<uint32_t>(index + 1);
   const ServiceOptions service = Complete(other.service, model, number, OtherId(s_, index),
@@ -52,7 +52,7 @@ void StartUp::RunOther(size_t index) {
   result.report =
       Service(kernel_.get(), &model, service, through_ppc, through_ppc ? directory_ : "").Run();
   NoteFirstReady();
-  if (through_ppc) GetReady(MountOf(index), service.id, nullptr);
+  if (through_ppc) SendReady(MountOf(index), service.id, nullptr);
   --others_left_;
 }
 
@@ -114,7 +114,7 @@ void StartUp::RunStranger(const Stranger& stranger, uint32_t index) {
 }
 
 void StartUp::NoteFirstReady() {
-  if (!result_.early.empty()) return;
+  if (!result_.read_by_first_ready.empty()) return;
   const auto read_of = [this](const ModelFiles& model) {
     uint64_t bytes = 0;
     for (const std::string& path : model.shards) {
@@ -124,8 +124,9 @@ void StartUp::NoteFirstReady() {
     }
     return bytes;
   };
-  result_.early.push_back(read_of(model_));
-  for (size_t i = 0; i < s_.others.size(); ++i) result_.early.push_back(read_of(ModelOf(i)));
+  result_.read_by_first_ready.push_back(read_of(model_));
+  for (size_t i = 0; i < s_.others.size(); ++i)
+    result_.read_by_first_ready.push_back(read_of(ModelOf(i)));
 }
 
 }  // namespace ppc::sim

@@ -27,8 +27,9 @@ void WriteLauncher(const Scheduler& scheduler, const std::string& proc) {
 }  // namespace
 
 uint32_t StartUp::Mounts() const {
-  return 1 + static_cast<uint32_t>(std::count_if(s_.others.begin(), s_.others.end(),
-                                                 [](const Other& o) { return o.has_own_policy; }));
+  return 1 + static_cast<uint32_t>(
+                 std::count_if(s_.others.begin(), s_.others.end(),
+                               [](const OtherService& o) { return o.has_own_policy; }));
 }
 
 uint32_t StartUp::MountOf(size_t other) const {
@@ -56,7 +57,7 @@ Status StartUp::StartSupervisor() {
     if (store_ == nullptr)
       store_ = std::make_unique<SharedStore>(scheduler_.get(), place,
                                              SharedStore::Options{late_ns, lost_after});
-    options.runner.remote_pace = store_->Pace();
+    options.runner.remote_delay = store_->AnswerDelay();
   }
   Result<std::unique_ptr<Supervisor>> started = Supervisor::Start(kernel_.get(), options);
   if (!started) return started.error();
@@ -71,7 +72,7 @@ void StartUp::TellMemory() {
 }
 
 // Loads in flight at that moment are lost; queued drops are done.
-Status StartUp::Fail() {
+Status StartUp::InjectFault() {
   const auto away_ns = static_cast<uint64_t>(s_.system.away_s * 1e9);
   switch (s_.system.fault) {
     case Fault::kRunnerKilled:
@@ -86,20 +87,20 @@ Status StartUp::Fail() {
   return StartSupervisor();
 }
 
-void StartUp::FailAt(uint64_t disk_bytes) {
+void StartUp::InjectFaultAt(uint64_t disk_bytes) {
   constexpr uint64_t kLookNs = 10'000'000;
   while (!is_served_ && disk_->stats().bytes < disk_bytes) scheduler_->Sleep(kLookNs);
   if (is_served_) return;
   is_away_ = true;
-  status_ = Fail();
+  status_ = InjectFault();
   is_away_ = false;
 }
 
-void StartUp::FailAfterReady() {
+void StartUp::InjectFaultAfterReady() {
   scheduler_->Sleep(static_cast<uint64_t>(s_.system.dies_after_ready_s * 1e9));
   const uint64_t evicted = cache_->stats().evicted;
   const uint64_t read = disk_->stats().bytes;
-  status_ = Fail();
+  status_ = InjectFault();
   scheduler_->Sleep(static_cast<uint64_t>(kSettleS * 1e9));
   result_.restart_evicted = cache_->stats().evicted - evicted;
   result_.restart_read = disk_->stats().bytes - read;
@@ -150,7 +151,7 @@ Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
   return Ok();
 }
 
-void StartUp::GetReady(uint32_t mount, const std::string& id, Json* told) {
+void StartUp::SendReady(uint32_t mount, const std::string& id, Json* told) {
   const Result<Json> answer = supervisor_->Ready(mount, id);
   if (answer && told != nullptr) *told = *answer;
 }

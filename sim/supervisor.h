@@ -52,7 +52,7 @@ class Supervisor {
     control::Services services;
     bool has_run = false;
     std::unique_ptr<Runner> runner;
-    std::unique_ptr<control::MemoryBroker::Place> memory;  // of the current runner
+    std::unique_ptr<control::MemoryBroker::Client> memory;  // of the current runner
   };
 
   Supervisor(Kernel* kernel, const SupervisorOptions& options, control::StateDir state,

@@ -10,26 +10,26 @@ BandwidthGovernor::BandwidthGovernor(Options options, int loaders)
       loaders_(loaders),
       floor_(std::min(std::max(options.floor, 1), std::max(loaders, 1))),
       allowed_(loaders),
-      polite_(loaders) {}
+      neighbour_limit_(loaders) {}
 
-void BandwidthGovernor::MindNeighbours(double ns_per_byte) {
+void BandwidthGovernor::LimitForNeighbours(double ns_per_byte) {
   constexpr int kProbes = 2;  // in the first there are loads that others had begun
   if (!neighbours_wait_) {
-    polite_ = loaders_;
+    neighbour_limit_ = loaders_;
     probed_ = 0;
   } else if (ns_per_byte == 0) {
     // Nothing was loaded: nothing is known.
   } else if (probed_ == 0) {
-    polite_ = floor_;
+    neighbour_limit_ = floor_;
     ++probed_;
   } else if (probed_ <= kProbes) {
     alone_ns_per_byte_ = ns_per_byte;
     ++probed_;
   } else if (ns_per_byte > alone_ns_per_byte_ * options_.queue_factor) {
-    polite_ = std::max(floor_, polite_ / 2);
+    neighbour_limit_ = std::max(floor_, neighbour_limit_ / 2);
   } else {
     alone_ns_per_byte_ = std::min(alone_ns_per_byte_, ns_per_byte);
-    polite_ = std::min(loaders_, polite_ + 1);
+    neighbour_limit_ = std::min(loaders_, neighbour_limit_ + 1);
   }
 }
 
@@ -56,7 +56,7 @@ void BandwidthGovernor::CloseWindow(uint64_t elapsed_ns) {
     bad_ = 0;
     allowed_ = std::min(loaders_, allowed_ + 1);
   }
-  MindNeighbours(ns_per_byte);
+  LimitForNeighbours(ns_per_byte);
   demand_ = loaded_ = busy_ns_ = 0;
 }
 

@@ -42,12 +42,12 @@ class BandwidthGovernor {
   void OnNeighbours(bool wait) { neighbours_wait_ = wait; }
 
   int Allowed(uint64_t now_ns);
-  int LastAllowed() const { return std::min(allowed_, polite_); }
+  int LastAllowed() const { return std::min(allowed_, neighbour_limit_); }
 
  private:
   void Roll(uint64_t now_ns);
   void CloseWindow(uint64_t elapsed_ns);
-  void MindNeighbours(double ns_per_byte);
+  void LimitForNeighbours(double ns_per_byte);
 
   const Options options_;
   const int loaders_;
@@ -60,7 +60,7 @@ class BandwidthGovernor {
   uint64_t busy_ns_ = 0;
   double best_ns_per_byte_ = 0;  // the device's; what was once reached fades.  0 = not known
   bool neighbours_wait_ = false;
-  int polite_;                    // threads that may load while neighbours wait
+  int neighbour_limit_;           // threads that may load while neighbours wait
   int probed_ = 0;                // windows with the floor alone
   double alone_ns_per_byte_ = 0;  // in the second of them
 };

@@ -7,7 +7,7 @@ IdleThreads::IdleThreads(const LoadQueue* queue, const LoaderLayout* layout, uin
     : queue_(queue),
       layout_(layout),
       retry_(retry_ns),
-      places_(static_cast<size_t>(layout->Nodes())) {}
+      waiters_(static_cast<size_t>(layout->Nodes())) {}
 
 void IdleThreads::Wait(const LoaderThread& loader, bool has_no_room,
                        std::unique_lock<std::mutex>* lock) {
@@ -21,16 +21,16 @@ void IdleThreads::Wait(const LoaderThread& loader, bool has_no_room,
     --small_idle_;
     return;
   }
-  Place& place = PlaceOf(loader.node);
-  ++place.idle;
-  if (has_no_room && !place.has_prober) {
-    place.has_prober = true;
-    place.wake.wait_for(*lock, retry_);
-    place.has_prober = false;
+  NodeWaiters& waiters = WaitersOf(loader.node);
+  ++waiters.idle;
+  if (has_no_room && !waiters.has_prober) {
+    waiters.has_prober = true;
+    waiters.wake.wait_for(*lock, retry_);
+    waiters.has_prober = false;
   } else {
-    place.wake.wait(*lock);
+    waiters.wake.wait(*lock);
   }
-  --place.idle;
+  --waiters.idle;
 }
 
 void IdleThreads::WakeFor(int node) {
@@ -39,22 +39,23 @@ void IdleThreads::WakeFor(int node) {
     node = 0;
     for (int other = 1; other < layout_->Nodes(); ++other) {
       if (!layout_->TakesAny(other)) continue;
-      if (!layout_->TakesAny(node) || PlaceOf(other).idle > PlaceOf(node).idle) node = other;
+      if (!layout_->TakesAny(node) || WaitersOf(other).idle > WaitersOf(node).idle) node = other;
     }
   }
-  if (PlaceOf(node).idle > 0) PlaceOf(node).wake.notify_one();
+  if (WaitersOf(node).idle > 0) WaitersOf(node).wake.notify_one();
 }
 
 void IdleThreads::WakeWhereWorkIs() {
   for (int node = 0; node < layout_->Nodes(); ++node) {
-    Place& place = PlaceOf(node);
-    if (place.idle > 0 && queue_->HasFor(node, layout_->TakesAny(node))) place.wake.notify_one();
+    NodeWaiters& waiters = WaitersOf(node);
+    if (waiters.idle > 0 && queue_->HasFor(node, layout_->TakesAny(node)))
+      waiters.wake.notify_one();
   }
   if (small_idle_ > 0 && queue_->Items() > 0) small_wake_.notify_one();
 }
 
 void IdleThreads::WakeAll() {
-  for (Place& place : places_) place.wake.notify_all();
+  for (NodeWaiters& waiters : waiters_) waiters.wake.notify_all();
   small_wake_.notify_all();
 }
 

@@ -33,17 +33,17 @@ class IdleThreads {
   void WakeAll();
 
  private:
-  struct Place {  // a node
+  struct NodeWaiters {  // a node
     std::condition_variable wake;
     int idle = 0;             // loaders that wait
     bool has_prober = false;  // one that looks for room
   };
-  Place& PlaceOf(int node) { return places_[static_cast<size_t>(node)]; }
+  NodeWaiters& WaitersOf(int node) { return waiters_[static_cast<size_t>(node)]; }
 
   const LoadQueue* const queue_;
   const LoaderLayout* const layout_;
   const std::chrono::nanoseconds retry_;
-  std::vector<Place> places_;  // by node
+  std::vector<NodeWaiters> waiters_;  // by node
   std::condition_variable small_wake_;
   int small_idle_ = 0;
 };

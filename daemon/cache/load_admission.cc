@@ -6,11 +6,11 @@
 namespace ppc {
 
 LoadAdmission::LoadAdmission(LoadQueue* queue, const LoaderLayout* layout,
-                             const AnswerTimes* answers, uint64_t chunk_bytes,
+                             const StepTimes* step_times, uint64_t chunk_bytes,
                              uint64_t memory_age_ns)
     : queue_(queue),
       layout_(layout),
-      answers_(answers),
+      step_times_(step_times),
       chunk_bytes_(chunk_bytes),
       memory_age_ns_(memory_age_ns) {}
 
@@ -26,7 +26,7 @@ LoadAdmission::Choice LoadAdmission::Choose(const LoaderThread& loader, bool has
     if (is_small != loader.is_for_small) return false;
     has_work = true;
     if (now_ns < queue_->RestUntil(front->slot)) return false;
-    if (!answers_->MayLoad(loader, front->payer.get(), now_ns)) return false;
+    if (!step_times_->MayLoad(loader, front->payer.get(), now_ns)) return false;
     // Chunks end at multiples of their size, so that large folios are not cut.
     choice.bytes = std::min(front->size, chunk_bytes_ - front->offset % chunk_bytes_);
     if (front->payer == nullptr) return true;

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "daemon/cache/answer_times.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
 #include "daemon/cache/loader_thread.h"
+#include "daemon/cache/step_times.h"
 
 namespace ppc {
 
@@ -30,8 +30,8 @@ class LoadAdmission {
   // A reading of memory serves the loaders that take chunks within this time.
   static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
 
-  // queue, layout and answers must outlive this.
-  LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, const AnswerTimes* answers,
+  // queue, layout and step_times must outlive this.
+  LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, const StepTimes* step_times,
                 uint64_t chunk_bytes, uint64_t memory_age_ns);
 
   // The next range that the loader may load now, its node's own first.  has_small: small items
@@ -49,7 +49,7 @@ class LoadAdmission {
 
   LoadQueue* const queue_;
   const LoaderLayout* const layout_;
-  const AnswerTimes* const answers_;
+  const StepTimes* const step_times_;
   const uint64_t chunk_bytes_;
   const uint64_t memory_age_ns_;
 };

@@ -42,19 +42,20 @@ LoadQueue::LoadQueue(int nodes, size_t max_items)
       node_bytes_(static_cast<size_t>(nodes) + 1, 0),
       had_(static_cast<size_t>(nodes) + 1, 0) {}
 
-LoadQueue::Turns::const_iterator LoadQueue::TurnOf(uint32_t service) const {
-  return std::ranges::find_if(turns_, [&](const auto& turn) { return turn->service == service; });
+LoadQueue::ServiceQueues::const_iterator LoadQueue::QueueOf(uint32_t service) const {
+  return std::ranges::find_if(service_queues_,
+                              [&](const auto& queue) { return queue->service == service; });
 }
 
 uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
-  const auto known = TurnOf(service);
-  Turn* turn = known == turns_.end() ? nullptr : known->get();
-  if (turn == nullptr) {
-    turn = turns_.emplace_back(std::make_unique<Turn>()).get();
-    turn->service = service;
-    turn->shares.resize(static_cast<size_t>(nodes_) + 1);
+  const auto known = QueueOf(service);
+  ServiceQueue* queue = known == service_queues_.end() ? nullptr : known->get();
+  if (queue == nullptr) {
+    queue = service_queues_.emplace_back(std::make_unique<ServiceQueue>()).get();
+    queue->service = service;
+    queue->shares.resize(static_cast<size_t>(nodes_) + 1);
   }
-  for (const uint32_t slot : turn->slots) {
+  for (const uint32_t slot : queue->slots) {
     if (groups_[slot].number == group) return slot;
   }
   if (free_.empty()) {
@@ -64,55 +65,55 @@ uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
   const uint32_t slot = free_.back();
   free_.pop_back();
   groups_[slot].number = group;
-  groups_[slot].turn = turn;
+  groups_[slot].queue = queue;
   groups_[slot].rest_until_ns = 0;
-  turn->slots.push_back(slot);
-  turn->last = turn->slots.size() - 1;
+  queue->slots.push_back(slot);
+  queue->last = queue->slots.size() - 1;
   return slot;
 }
 
 std::vector<uint32_t> LoadQueue::SlotsOfService(uint32_t service) const {
-  const auto turn = TurnOf(service);
-  return turn == turns_.end() ? std::vector<uint32_t>() : (*turn)->slots;
+  const auto queue = QueueOf(service);
+  return queue == service_queues_.end() ? std::vector<uint32_t>() : (*queue)->slots;
 }
 
 std::vector<uint32_t> LoadQueue::SlotsOfGroup(uint32_t group) const {
   std::vector<uint32_t> slots;
-  for (const auto& turn : turns_) {
-    std::ranges::copy_if(turn->slots, std::back_inserter(slots),
+  for (const auto& queue : service_queues_) {
+    std::ranges::copy_if(queue->slots, std::back_inserter(slots),
                          [&](uint32_t slot) { return groups_[slot].number == group; });
   }
   return slots;
 }
 
 void LoadQueue::Free(uint32_t service) {
-  const auto turn = TurnOf(service);
-  if (turn == turns_.end()) return;
-  for (const uint32_t slot : (*turn)->slots) groups_[slot].turn = nullptr;
-  free_.insert(free_.end(), (*turn)->slots.begin(), (*turn)->slots.end());
-  turns_.erase(turn);
+  const auto queue = QueueOf(service);
+  if (queue == service_queues_.end()) return;
+  for (const uint32_t slot : (*queue)->slots) groups_[slot].queue = nullptr;
+  free_.insert(free_.end(), (*queue)->slots.begin(), (*queue)->slots.end());
+  service_queues_.erase(queue);
 }
 
 uint64_t LoadQueue::BytesOf(uint32_t service) const {
-  const auto turn = TurnOf(service);
-  if (turn == turns_.end()) return 0;
+  const auto queue = QueueOf(service);
+  if (queue == service_queues_.end()) return 0;
   uint64_t bytes = 0;
-  for (const uint32_t slot : (*turn)->slots) bytes += groups_[slot].bytes;
+  for (const uint32_t slot : (*queue)->slots) bytes += groups_[slot].bytes;
   return bytes;
 }
 
 // ------------------------------------------------------------------- who is next
 
 void LoadQueue::Boost(uint32_t service, uint64_t until_ns) {
-  const auto turn = TurnOf(service);
-  if (turn != turns_.end()) (*turn)->pressed_until_ns = until_ns;
+  const auto queue = QueueOf(service);
+  if (queue != service_queues_.end()) (*queue)->boosted_until_ns = until_ns;
 }
 
-uint64_t LoadQueue::SoonestOf(Turn* turn, size_t index) {
-  Share& share = turn->shares[index];
+uint64_t LoadQueue::SoonestOf(ServiceQueue* queue, size_t index) {
+  Share& share = queue->shares[index];
   if (std::exchange(share.is_known, true)) return share.soonest_ns;
   share.soonest_ns = UINT64_MAX;
-  for (const uint32_t slot : turn->slots) {
+  for (const uint32_t slot : queue->slots) {
     const ItemRing& ring = groups_[slot].rings[index];
     if (!ring.IsEmpty()) share.soonest_ns = std::min(share.soonest_ns, ring.Front().deadline_ns);
   }
@@ -122,30 +123,30 @@ uint64_t LoadQueue::SoonestOf(Turn* turn, size_t index) {
 // For each chunk, under the one lock, of hundreds of services: looks at no queue of a service of
 // which nothing has come or gone, and sorts no more than is needed.
 void LoadQueue::Gather(size_t index, uint64_t now_ns) {
-  picks_.clear();
-  for (size_t at = 0; at < turns_.size(); ++at) {
-    Turn& turn = *turns_[at];
-    Share& share = turn.shares[index];
+  candidates_.clear();
+  for (size_t at = 0; at < service_queues_.size(); ++at) {
+    ServiceQueue& queue = *service_queues_[at];
+    Share& share = queue.shares[index];
     if (share.queued == 0) continue;
     if (share.taken + kMostBehind < had_[index]) share.taken = had_[index] - kMostBehind;
-    const uint64_t soonest = SoonestOf(&turn, index);
-    const bool has_time = soonest > now_ns + kAmpleNs && now_ns >= turn.pressed_until_ns;
-    picks_.push_back({has_time, has_time ? soonest : 0, share.taken, at});
+    const uint64_t soonest = SoonestOf(&queue, index);
+    const bool has_time = soonest > now_ns + kUrgentNs && now_ns >= queue.boosted_until_ns;
+    candidates_.push_back({has_time, has_time ? soonest : 0, share.taken, at});
   }
-  std::ranges::make_heap(picks_, std::greater(), &Pick::Order);
+  std::ranges::make_heap(candidates_, std::greater(), &Candidate::Order);
 }
 
-LoadQueue::Turn* LoadQueue::TakePick() {
-  std::ranges::pop_heap(picks_, std::greater(), &Pick::Order);
-  Turn* const turn = turns_[picks_.back().turn].get();
-  picks_.pop_back();
-  return turn;
+LoadQueue::ServiceQueue* LoadQueue::TakeCandidate() {
+  std::ranges::pop_heap(candidates_, std::greater(), &Candidate::Order);
+  ServiceQueue* const queue = service_queues_[candidates_.back().queue].get();
+  candidates_.pop_back();
+  return queue;
 }
 
 void LoadQueue::GiveBack(const LoadItem& item, uint64_t bytes) {
-  const auto turn = TurnOf(ServiceOf(item.payer));
-  if (turn == turns_.end()) return;
-  uint64_t& taken = (*turn)->shares[Index(item.node)].taken;
+  const auto queue = QueueOf(ServiceOf(item.payer));
+  if (queue == service_queues_.end()) return;
+  uint64_t& taken = (*queue)->shares[Index(item.node)].taken;
   taken -= std::min(taken, bytes);
 }
 
@@ -158,7 +159,7 @@ void LoadQueue::Count(const LoadItem& item) {
   bytes_ += item.size;
   node_bytes_[index] += item.size;
   group.bytes += item.size;
-  Share& share = group.turn->shares[index];
+  Share& share = group.queue->shares[index];
   if (share.queued == 0) share.taken = std::max(share.taken, had_[index]);
   share.queued += item.size;
   share.is_known = false;
@@ -169,7 +170,7 @@ void LoadQueue::Forget(const LoadItem& item, uint64_t bytes) {
   bytes_ -= bytes;
   node_bytes_[Index(item.node)] -= bytes;
   groups_[item.slot].bytes -= bytes;
-  Share& share = groups_[item.slot].turn->shares[Index(item.node)];
+  Share& share = groups_[item.slot].queue->shares[Index(item.node)];
   share.queued -= bytes;
   share.is_known = false;
   if (bytes == item.size) --items_;
@@ -210,7 +211,7 @@ void LoadQueue::PutBack(LoadItem item) {
 }
 
 void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {
-  groups_[item->slot].turn->shares[Index(item->node)].taken += std::min(bytes, item->size);
+  groups_[item->slot].queue->shares[Index(item->node)].taken += std::min(bytes, item->size);
   if (bytes >= item->size) {
     Forget(*item, item->size);
     RingOf(*item).PopFront();

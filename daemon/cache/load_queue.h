@@ -121,9 +121,9 @@ class LoadQueue {
   void Boost(uint32_t service, uint64_t until_ns);
   // A reader waits for this group's service; not once the service has ended, of which a load may
   // still be in flight.
-  bool IsPressed(uint32_t slot, uint64_t now_ns) const {
-    const Turn* const turn = groups_[slot].turn;
-    return turn != nullptr && now_ns < turn->pressed_until_ns;
+  bool IsBoosted(uint32_t slot, uint64_t now_ns) const {
+    const ServiceQueue* const queue = groups_[slot].queue;
+    return queue != nullptr && now_ns < queue->boosted_until_ns;
   }
 
   // Empties a group's queues and makes what is in flight of it old.
@@ -155,29 +155,29 @@ class LoadQueue {
     uint64_t soonest_ns = 0;  // deadline of its queues' first items, while is_known
     bool is_known = false;    // no item has come or gone since
   };
-  struct Turn {  // a service
+  struct ServiceQueue {  // a service
     uint32_t service = 0;
     std::vector<uint32_t> slots;
     size_t last = 0;  // of slots
-    uint64_t pressed_until_ns = 0;
+    uint64_t boosted_until_ns = 0;
     std::vector<Share> shares;
   };
   struct Group {
     uint32_t number = 0;
-    Turn* turn = nullptr;
+    ServiceQueue* queue = nullptr;
     std::atomic<uint64_t> generation{0};
     uint64_t rest_until_ns = 0;
     uint64_t bytes = 0;
     std::vector<ItemRing> rings;  // by node
   };
-  struct Pick {  // a service that could come next
+  struct Candidate {  // a service that could come next
     bool has_time = false;
     uint64_t soonest_ns = 0;  // if it has time
     uint64_t taken = 0;
-    size_t turn = 0;
-    auto Order() const { return std::tie(has_time, soonest_ns, taken, turn); }
+    size_t queue = 0;
+    auto Order() const { return std::tie(has_time, soonest_ns, taken, queue); }
   };
-  using Turns = std::vector<std::unique_ptr<Turn>>;
+  using ServiceQueues = std::vector<std::unique_ptr<ServiceQueue>>;
 
   // Nodes 0..n-1, then "any".
   size_t Index(int node) const {
@@ -187,13 +187,14 @@ class LoadQueue {
   void Count(const LoadItem& item);
   void Forget(const LoadItem& item, uint64_t bytes);
   bool DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped);
-  Turns::const_iterator TurnOf(uint32_t service) const;
+  ServiceQueues::const_iterator QueueOf(uint32_t service) const;
   void Gather(size_t index, uint64_t now_ns);
-  uint64_t SoonestOf(Turn* turn, size_t index);
-  Turn* TakePick();
+  uint64_t SoonestOf(ServiceQueue* queue, size_t index);
+  ServiceQueue* TakeCandidate();
 
-  // Nearer than that is no time: the reader may become faster, and a load takes a while.
-  static constexpr uint64_t kAmpleNs = 2'000'000'000;
+  // A service whose reader arrives sooner is urgent: it may become faster, and a load takes a
+  // while.
+  static constexpr uint64_t kUrgentNs = 2'000'000'000;
   // A service that could not take its part (memory, a read limit) gets no more than this of it
   // later.
   static constexpr uint64_t kMostBehind = 64 << 20;
@@ -202,10 +203,10 @@ class LoadQueue {
   const size_t max_items_;
   std::deque<Group> groups_;  // by slot; stays where it is
   std::vector<uint32_t> free_;
-  Turns turns_;
+  ServiceQueues service_queues_;
   std::vector<uint64_t> node_bytes_;
-  std::vector<uint64_t> had_;  // by node: Share::taken of who came last
-  std::vector<Pick> picks_;    // a heap, the first service in front
+  std::vector<uint64_t> had_;          // by node: Share::taken of who came last
+  std::vector<Candidate> candidates_;  // a heap, the first service in front
   uint64_t items_ = 0;
   uint64_t bytes_ = 0;
   uint64_t lists_ = 0;
@@ -215,14 +216,14 @@ template <typename Wanted>
 LoadItem* LoadQueue::Next(int node, uint64_t now_ns, Wanted wanted) {
   const size_t index = Index(node);
   Gather(index, now_ns);
-  while (!picks_.empty()) {
-    const uint64_t taken = picks_.front().taken;
-    Turn* const turn = TakePick();
-    for (size_t i = 1; i <= turn->slots.size(); ++i) {
-      const size_t at = (turn->last + i) % turn->slots.size();
-      ItemRing& ring = groups_[turn->slots[at]].rings[index];
+  while (!candidates_.empty()) {
+    const uint64_t taken = candidates_.front().taken;
+    ServiceQueue* const queue = TakeCandidate();
+    for (size_t i = 1; i <= queue->slots.size(); ++i) {
+      const size_t at = (queue->last + i) % queue->slots.size();
+      ItemRing& ring = groups_[queue->slots[at]].rings[index];
       if (ring.IsEmpty() || !wanted(&ring.Front())) continue;
-      turn->last = at;
+      queue->last = at;
       had_[index] = std::max(had_[index], taken);
       return &ring.Front();
     }

@@ -29,9 +29,9 @@ LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
       completions_(completions),
       start_small_(std::move(start_small)),
       queue_(layout->Nodes(), options_.max_items),
-      answers_(&queue_, *layout_, options_.small_loads),
+      step_times_(&queue_, *layout_, options_.small_loads),
       // Driven by hand no time passes between two slices, whatever changed.
-      admission_(&queue_, layout_, &answers_, options_.chunk_bytes,
+      admission_(&queue_, layout_, &step_times_, options_.chunk_bytes,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       idle_(&queue_, layout_, options_.retry_ns),
       governor_(options_.governor, Loaders()),
@@ -228,7 +228,7 @@ LoadScheduler::Found LoadScheduler::TakeKnown(LoaderThread* loader,
   *unknown = std::move(choice.unknown);
   if (choice.found != Found::kItem) return choice.found;
   loader->chunk.emplace(*choice.item, choice.bytes);
-  answers_.Begin(*loader, loader->chunk->Rest().payer.get());
+  step_times_.Begin(*loader, loader->chunk->Rest().payer.get());
   queue_.Advance(choice.item, choice.bytes);
   inflight_ += choice.bytes;
   ++(loader->is_for_small ? small_busy_ : busy_);
@@ -243,7 +243,7 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
     if (stopping_) return Interruption::kShutdown;
     if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
     const uint64_t now = backend_->NowNs();
-    if (!answers_.MayLoad(loader, rest.payer.get(), now)) return Interruption::kLater;
+    if (!step_times_.MayLoad(loader, rest.payer.get(), now)) return Interruption::kLater;
     const int allowed = governor_.Allowed(now);
     if (!loader.is_for_small && busy_ > allowed && static_cast<int>(loader.index) >= allowed) {
       return Interruption::kBandwidth;
@@ -258,14 +258,14 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
 LoadScheduler::ItemStatus LoadScheduler::StatusOf(const LoadItem& item, uint64_t now) {
   const std::lock_guard lock(mutex_);
   return ItemStatus{.newest = queue_.Newest(item.slot),
-                    .is_waited = queue_.IsPressed(item.slot, now)};
+                    .is_waited = queue_.IsBoosted(item.slot, now)};
 }
 
 bool LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
   if (item.is_small) return false;
   const std::lock_guard lock(mutex_);
   // The time of one whose cgroup is throttled is not the device's.
-  if (answers_.IsLate(item.payer.get(), now)) return false;
+  if (step_times_.IsLate(item.payer.get(), now)) return false;
   meter_.Begin(now);
   return true;
 }
@@ -285,7 +285,7 @@ void LoadScheduler::NoteNeighbours(bool wait) {
 void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult& result,
                             uint64_t took_ns) {
   const std::lock_guard lock(mutex_);
-  answers_.Note(item.payer.get(), now, took_ns, result);
+  step_times_.Note(item.payer.get(), now, took_ns, result);
   stats_.loaded += result.loaded;
   stats_.resident += result.resident;
   stats_.failed += result.failed;
@@ -314,7 +314,7 @@ void LoadScheduler::Finish(LoaderThread* loader, Interruption reason) {
   {
     const std::lock_guard lock(mutex_);
     --(loader->is_for_small ? small_busy_ : busy_);
-    answers_.End(*loader);
+    step_times_.End(*loader);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());

@@ -24,7 +24,6 @@
 #include <span>
 
 #include "daemon/backend/backend.h"
-#include "daemon/cache/answer_times.h"
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
@@ -35,6 +34,7 @@
 #include "daemon/cache/loader_layout.h"
 #include "daemon/cache/loader_options.h"
 #include "daemon/cache/loader_thread.h"
+#include "daemon/cache/step_times.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
@@ -127,7 +127,7 @@ class LoadScheduler {
 
   mutable std::mutex mutex_;
   LoadQueue queue_;
-  AnswerTimes answers_;
+  StepTimes step_times_;
   LoadAdmission admission_;
   IdleThreads idle_;
   BandwidthGovernor governor_;

@@ -136,7 +136,7 @@ Interruption LoaderPool::LoadStep(Loader* loader) {
   const Result<LoadResult> loaded = backend_->Load(request);
   const uint64_t now = backend_->NowNs();
   if (tells_device) scheduler_.EndStep(now, loaded ? loaded->loaded : 0, now - start);
-  MindNeighbours(now);
+  CheckNeighbours(now);
   if (!loaded) {
     const uint64_t left = item.size;
     const Interruption reason = chunk->Fail(loaded.error());
@@ -149,7 +149,7 @@ Interruption LoaderPool::LoadStep(Loader* loader) {
   return chunk->EndStep(*loaded, step);
 }
 
-void LoaderPool::MindNeighbours(uint64_t now) {
+void LoaderPool::CheckNeighbours(uint64_t now) {
   if (!options_.neighbours_wait || is_looking_.exchange(true, std::memory_order_acq_rel)) return;
   const bool wait = options_.neighbours_wait(now);
   is_looking_.store(false, std::memory_order_release);

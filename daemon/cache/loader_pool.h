@@ -84,7 +84,7 @@ class LoaderPool {
   void Run(Loader* loader);
   bool Slice(Loader* loader);
   Interruption LoadStep(Loader* loader);
-  void MindNeighbours(uint64_t now);
+  void CheckNeighbours(uint64_t now);
 
   Backend* const backend_;
   const Options options_;

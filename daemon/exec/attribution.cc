@@ -16,16 +16,16 @@ namespace {
 
 constexpr int kMaxGenerations = 64;
 
-using One = Members::One;
+using Entry = Members::Entry;
 
-const One* ById(const Members& members, const std::string& id) {
-  for (const One& service : members.services) {
+const Entry* ById(const Members& members, const std::string& id) {
+  for (const Entry& service : members.services) {
     if (service.id == id) return &service;
   }
   return nullptr;
 }
 
-const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
+const Entry* ByBinding(const Members& members, int pid, uint64_t start_ns) {
   const auto bound = members.bound.find(pid);
   if (bound == members.bound.end() || !IsSameStart(bound->second.start_ns, start_ns))
     return nullptr;
@@ -59,14 +59,14 @@ class Facts {
 };
 
 // The nearest ancestor that is a root of a service, of the told or of the automatic ones.
-const One* ByDescent(const SysRoots& roots, const Members& members, int pid, bool is_auto) {
-  const auto is_asked = [is_auto](const One& one) {
+const Entry* ByDescent(const SysRoots& roots, const Members& members, int pid, bool is_auto) {
+  const auto is_asked = [is_auto](const Entry& one) {
     return one.told.is_auto == is_auto && !one.told.roots.empty();
   };
   if (std::none_of(members.services.begin(), members.services.end(), is_asked)) return nullptr;
   std::optional<int> at = pid;
   for (int i = 0; at && *at > 1 && i < kMaxGenerations; ++i) {
-    for (const One& service : members.services) {
+    for (const Entry& service : members.services) {
       if (!is_asked(service)) continue;
       for (const Membership::Root& root : service.told.roots) {
         if (root.pid == *at && IsSameProcess(roots, *at, root.start_ns)) return &service;
@@ -78,11 +78,11 @@ const One* ByDescent(const SysRoots& roots, const Members& members, int pid, boo
 }
 
 // The most specific cgroup that holds the process wins.
-const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint64_t cgroup_id) {
-  const One* best = nullptr;
+const Entry* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint64_t cgroup_id) {
+  const Entry* best = nullptr;
   std::optional<std::string> cgroup;
   bool is_read = false;
-  for (const One& service : members.services) {
+  for (const Entry& service : members.services) {
     if (service.told.cgroup == nullptr) continue;
     const Cgroup& told = *service.told.cgroup;
     if (told.IsOfEvent(cgroup_id)) return &service;
@@ -137,33 +137,33 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
 Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,
                         uint64_t cgroup_id) {
   if (members.services.empty()) return {};
-  if (const One* bound = ByBinding(members, pid, start_ns)) return {bound, {}};
+  if (const Entry* bound = ByBinding(members, pid, start_ns)) return {bound, {}};
   Candidates found;
   found.owner = ByDescent(roots, members, pid, /*is_auto=*/false);
   if (found.owner == nullptr) found.owner = ByCgroup(roots, members, pid, cgroup_id);
-  for (const One& service : members.services) {
+  for (const Entry& service : members.services) {
     if (found.owner == nullptr && service.told.is_open()) found.owner = &service;
   }
   if (found.owner == nullptr) found.owner = ByDescent(roots, members, pid, /*is_auto=*/true);
   Facts facts(roots, pid);
-  for (const One& service : members.services) {
+  for (const Entry& service : members.services) {
     const bool may_be_named = &service != found.owner && !service.told.is_auto;
     if (may_be_named && facts.MayName(service.told.owner)) found.named.push_back(&service);
   }
   return found;
 }
 
-const Members::One* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid) {
+const Members::Entry* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid) {
   if (candidates.named.empty()) return candidates.owner;
   const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
-  for (const One* const named : candidates.named) {
+  for (const Entry* const named : candidates.named) {
     if (id == named->id) return named;
   }
   return candidates.owner;
 }
 
-const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
-                            uint64_t start_ns, uint64_t cgroup_id) {
+const Members::Entry* OwnerOf(const SysRoots& roots, const Members& members, int pid,
+                              uint64_t start_ns, uint64_t cgroup_id) {
   return OwnerAmong(roots, CandidatesOf(roots, members, pid, start_ns, cgroup_id), pid);
 }
 

@@ -49,7 +49,7 @@ struct Membership {
 
 // All services at one time.  A new one is made when anything changes.
 struct Members {
-  struct One {
+  struct Entry {
     uint32_t number = 0;
     std::string id;
     Membership told;
@@ -60,7 +60,7 @@ struct Members {
     uint64_t start_ns = 0;
     std::string id;  // of the service
   };
-  std::vector<One> services;             // in the order of their numbers
+  std::vector<Entry> services;           // in the order of their numbers
   std::unordered_map<int, Bound> bound;  // by bind_pid
   // For readers that belong to no service, while there is none.
   std::shared_ptr<ProcessXpu> mount;
@@ -77,16 +77,16 @@ bool IsSharedGroup(const std::string& cgroup);
 
 // What can be said of a process without its environment, which a process that hangs keeps back.
 struct Candidates {
-  const Members::One* owner = nullptr;     // nullptr: a stranger
-  std::vector<const Members::One*> named;  // its environment may name one of these instead
+  const Members::Entry* owner = nullptr;     // nullptr: a stranger
+  std::vector<const Members::Entry*> named;  // its environment may name one of these instead
 };
 Candidates CandidatesOf(const SysRoots& roots, const Members& members, int pid, uint64_t start_ns,
                         uint64_t cgroup_id);
 // Reads the environment where there is a choice.  nullptr: a stranger.
-const Members::One* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid);
+const Members::Entry* OwnerAmong(const SysRoots& roots, const Candidates& candidates, int pid);
 // Both.
-const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
-                            uint64_t start_ns, uint64_t cgroup_id);
+const Members::Entry* OwnerOf(const SysRoots& roots, const Members& members, int pid,
+                              uint64_t start_ns, uint64_t cgroup_id);
 
 }  // namespace ppc
 

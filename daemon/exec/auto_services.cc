@@ -46,7 +46,7 @@ bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::str
   if (!is_asked || file_bytes < kPartBytes) return false;
   if (owner.id.empty() && !parts_.has_autos) return false;
   const bool is_large = file_bytes >= kLargeBytes;
-  if (!is_large && !AreMany(event, file_bytes, path)) return false;
+  if (!is_large && !MissesManyFiles(event, file_bytes, path)) return false;
   if (questions_.size() >= kMaxProcesses) questions_.clear();
   Question& question = questions_[event.tgid];
   if (question.start_ns == event.start_ns && question.is_of_guess == owner.is_guess)
@@ -55,24 +55,25 @@ bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::str
   question = {event.start_ns, is_too_many, owner.is_guess};
   if (question.is_decided) return false;
   const std::string model = is_large ? path : path.substr(0, path.rfind('/') + 1);
-  many_.erase(event.tgid);
+  directory_misses_.erase(event.tgid);
   wanted_.push_back({event.tgid, event.start_ns, model, owner.id, owner.is_guess});
   return true;
 }
 
-bool AutoServices::AreMany(const Event& event, uint64_t file_bytes, const std::string& path) {
+bool AutoServices::MissesManyFiles(const Event& event, uint64_t file_bytes,
+                                   const std::string& path) {
   const auto question = questions_.find(event.tgid);
   if (question != questions_.end() && question->second.start_ns == event.start_ns) return true;
-  if (many_.size() >= kMaxProcesses) many_.clear();
-  Many& many = many_[event.tgid];
+  if (directory_misses_.size() >= kMaxProcesses) directory_misses_.clear();
+  DirectoryMisses& misses = directory_misses_[event.tgid];
   const std::string_view directory = std::string_view(path).substr(0, path.rfind('/') + 1);
-  if (many.start_ns != event.start_ns || many.directory != directory)
-    many = {event.start_ns, std::string(directory), {}, 0};
-  if (std::ranges::find(many.files, event.file) == many.files.end()) {
-    many.files.push_back(event.file);
-    many.bytes += file_bytes;
+  if (misses.start_ns != event.start_ns || misses.directory != directory)
+    misses = {event.start_ns, std::string(directory), {}, 0};
+  if (std::ranges::find(misses.files, event.file) == misses.files.end()) {
+    misses.files.push_back(event.file);
+    misses.bytes += file_bytes;
   }
-  return many.bytes >= kManyBytes;
+  return misses.bytes >= kManyBytes;
 }
 
 void AutoServices::Decide() {
@@ -114,7 +115,7 @@ bool AutoServices::WithEnded(Starts* starts, const std::string& family,
   const auto look = [roots = parts_.roots, looked, members = parts_.services->Snapshot()] {
     const auto is_on = [&](const std::string& id, const Root& root) {
       if (!IsSameProcess(roots, root.pid, root.start_ns)) return false;
-      const Members::One* owner = OwnerOf(roots, *members, root.pid, root.start_ns, 0);
+      const Members::Entry* owner = OwnerOf(roots, *members, root.pid, root.start_ns, 0);
       return owner == nullptr || owner->told.is_auto || owner->id == id;
     };
     std::erase_if(*looked, [&](const auto& entry) {
@@ -191,7 +192,7 @@ void AutoServices::Begin(const Reader& reader, const Identity& identity, const s
                            (!is_started ? answer.error().message
                             : is_guess  ? "started before its first read"
                                         : "started"));
-                   parts_.elsewhere(nullptr, [this, reader, id, is_started, is_guess] {
+                   parts_.offload(nullptr, [this, reader, id, is_started, is_guess] {
                      Started(id, is_started);
                      // A guess has no reader yet: the first event of one is to be decided on.
                      is_guess ? parts_.on_decided() : Decided(reader);
@@ -242,7 +243,7 @@ void AutoServices::BeginAgain(const Reader& reader, const Identity& identity) {
           " reads, and no program that had read before runs");
   parts_.control(std::move(message), [this, reader, id = identity.id](const Result<Json>&) {
     if (parts_.on_again) parts_.on_again(id);
-    parts_.elsewhere(nullptr, [this, reader] { Decided(reader); });
+    parts_.offload(nullptr, [this, reader] { Decided(reader); });
   });
 }
 

@@ -52,7 +52,7 @@ class AutoServices {
     SysRoots roots;
     // Runtime::Control and Runtime::Do.
     std::function<void(Json message, std::function<void(Result<Json>)> done)> control;
-    std::function<void(std::function<void()> work, std::function<void()> done)> elsewhere;
+    std::function<void(std::function<void()> work, std::function<void()> done)> offload;
     // For what reads of a process, which may take as long as it hangs.
     Offload look_up;
     // A reader has been decided on.
@@ -106,7 +106,7 @@ class AutoServices {
   };
   using Starts = std::map<std::string, Start>;  // by the service's ID
   // Files of one directory that a process has missed, one after the other.
-  struct Many {
+  struct DirectoryMisses {
     uint64_t start_ns = 0;
     std::string directory;  // with its slash
     std::vector<uint64_t> files;
@@ -118,7 +118,7 @@ class AutoServices {
     bool is_of_guess = false;
   };
 
-  bool AreMany(const Event& event, uint64_t file_bytes, const std::string& path);
+  bool MissesManyFiles(const Event& event, uint64_t file_bytes, const std::string& path);
   static std::optional<Identity> Identify(const SysRoots& roots, Backend* backend,
                                           const Reader& reader, bool learns);
   // "auto-1234", "auto-1234.2" and so on.
@@ -159,7 +159,7 @@ class AutoServices {
 
   const Parts parts_;
   std::unordered_map<int, Question> questions_;
-  std::unordered_map<int, Many> many_;
+  std::unordered_map<int, DirectoryMisses> directory_misses_;
   std::vector<Reader> wanted_;
   Starts live_;
   Starts open_;

@@ -121,7 +121,7 @@ void EventIntake::LookUpAhead(const Event& event) {
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
-// by looking (CacheLook), too little would overfill the machine.
+// by looking (ResidencyScan), too little would overfill the machine.
 uint64_t EventIntake::ReadForMiss(const Event& event) const {
   const uint64_t window = std::max(options_.window_bytes, kPageBytes);
   const uint64_t end = (event.offset + event.length + window - 1) / window * window;
@@ -242,18 +242,19 @@ void EventIntake::TellGuard(const Event& event, const Service& service, uint64_t
 
 void EventIntake::TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes) {
   if (event.kind == EventKind::kClose) return;
-  Guard::Use use{.file = event.file,
-                 .file_bytes = file_bytes,
-                 .offset = event.offset,
-                 .length = event.length,
-                 .is_miss = IsMiss(event.kind),
-                 .is_open = event.kind == EventKind::kOpen};
-  if (use.is_miss) {
+  Guard::ReaderAccess access{.file = event.file,
+                             .file_bytes = file_bytes,
+                             .offset = event.offset,
+                             .length = event.length,
+                             .is_miss = IsMiss(event.kind),
+                             .is_open = event.kind == EventKind::kOpen};
+  if (access.is_miss) {
     const uint64_t window = std::max(options_.window_bytes, kPageBytes);
-    use.offset = event.offset / window * window;
-    use.length = std::min(ReadForMiss(event), std::max(file_bytes, use.offset + 1) - use.offset);
+    access.offset = event.offset / window * window;
+    access.length =
+        std::min(ReadForMiss(event), std::max(file_bytes, access.offset + 1) - access.offset);
   }
-  parts_.guard->NoteUse(GuardSlot(service), use, batch_ns_);
+  parts_.guard->NoteAccess(GuardSlot(service), access, batch_ns_);
 }
 
 void EventIntake::HandleMiss(const Event& event, Service* service, miss_io* miss) {
@@ -278,7 +279,7 @@ void EventIntake::EvictFor(Service* service, miss_io* event) {
   if (!parts_.host->Has(Hook::kEvict)) return;
   const bool waits = parts_.host->Has(Hook::kPlan);
   if (waits && std::exchange(service->looked_batch, batch_number_) == batch_number_) return;
-  if (!parts_.services->IsAbove(service) || !parts_.look->IsKnown()) return;
+  if (!parts_.services->IsAbove(service) || !parts_.residency_scan->IsKnown()) return;
   if (waits) {
     batch_is_above_ = true;
   } else {

@@ -24,12 +24,12 @@
 #include "daemon/cache/demand_meter.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/auto_services.h"
-#include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/held_events.h"
 #include "daemon/exec/job_queue.h"
 #include "daemon/exec/policy_lists.h"
+#include "daemon/exec/residency_scan.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/policy/policy_host.h"
 
@@ -89,7 +89,7 @@ class EventIntake {
     LoaderPool* loader = nullptr;
     PolicyHost* host = nullptr;
     PolicyLists* lists = nullptr;
-    CacheLook* look = nullptr;
+    ResidencyScan* residency_scan = nullptr;
     FileTable* files = nullptr;
     ServiceTable* services = nullptr;
     DemandMeter* demand = nullptr;

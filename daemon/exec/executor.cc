@@ -14,11 +14,11 @@ Executor::Executor(Parts parts, Options options)
     : parts_(parts),
       options_(options),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      look_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
-            options.chunk_bytes),
+      residency_scan_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
+                      options.chunk_bytes),
       lists_({parts.backend, parts.loader, parts.evictor, parts.host, parts.files, parts.services,
               parts.topology, parts.guard, parts.completions}),
-      intake_({parts.backend, parts.loader, parts.host, &lists_, &look_, parts.files,
+      intake_({parts.backend, parts.loader, parts.host, &lists_, &residency_scan_, parts.files,
                parts.services, parts.demand, parts.own_cache, parts.autos, parts.control,
                parts.lookups, parts.recorder, parts.guard},
               {options.window_bytes, options.manual}) {
@@ -181,13 +181,13 @@ void Executor::HandleExecs() {
 void Executor::TellGuard(const IoResult& result, const Service& payer) {
   const Guard::Slot slot = GuardSlot(payer);
   const bool has_failed = result.failed > 0 || (result.error != 0 && result.error != ESTALE);
-  const Guard::Done done{.file = result.file,
-                         .offset = result.offset,
-                         .size = result.size,
-                         .bytes = result.ok,
-                         .unmap = result.unmap,
-                         .failed = has_failed && !result.interrupted,
-                         .error = result.error};
+  const Guard::RangeResult done{.file = result.file,
+                                .offset = result.offset,
+                                .size = result.size,
+                                .bytes = result.ok,
+                                .unmap = result.unmap,
+                                .failed = has_failed && !result.interrupted,
+                                .error = result.error};
   if (!result.is_load) return parts_.guard->NoteDropped(slot, done, parts_.backend->NowNs());
   parts_.guard->NoteLoaded(slot, done, parts_.backend->NowNs());
   AskForHits();
@@ -292,7 +292,7 @@ void Executor::TickIfDue() {
   intake_.ReleaseHeld();  // what could not be asked for when it came
   intake_.ExpirePendingMessages(now);
   if (parts_.host->Has(Hook::kEvict) &&
-      (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
+      (evict_every_tick_ || (parts_.services->IsAnyAbove() && residency_scan_.IsKnown()))) {
     lists_.AskForEvictions();
   }
   if (parts_.guard != nullptr) TickGuard(now);
@@ -301,7 +301,7 @@ void Executor::TickIfDue() {
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
     (void)parts_.control->Submit([traced] { traced->FlushTrace(); }, nullptr);
   if (stats_.ticks % kTicksPerCheck == 0 && parts_.autos != nullptr) parts_.autos->EndGone();
-  if (stats_.ticks % kTicksPerCheck == 0) look_.RefreshIfBound();
+  if (stats_.ticks % kTicksPerCheck == 0) residency_scan_.RefreshIfBound();
 }
 
 // Deep enough that threads never wait for the policy, shallow enough that it decides late.
@@ -324,7 +324,7 @@ void Executor::EvictForRoom() {
                           parts_.loader->QueuedOf(service->number) != 0;
     if (!may_load) continue;
     if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
-    if (!look_.IsKnown()) return;
+    if (!residency_scan_.IsKnown()) return;
     lists_.AskForEvictions();
     ++plan_epoch_;
     return;

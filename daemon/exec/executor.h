@@ -22,13 +22,13 @@
 #include "daemon/cache/evictor.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/auto_services.h"
-#include "daemon/exec/cache_look.h"
 #include "daemon/exec/event_intake.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/job_queue.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/policy_services.h"
+#include "daemon/exec/residency_scan.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/policy/policy_host.h"
 
@@ -159,7 +159,7 @@ class Executor {
   const Options options_;
   const UniqueFd stop_fd_;
   std::atomic<bool> stop_{false};
-  CacheLook look_;
+  ResidencyScan residency_scan_;
   PolicyLists lists_;
   EventIntake intake_;
   LoopStats stats_;

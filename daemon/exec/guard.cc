@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger: readers' events, results.  Its cells are in guard_cells.cc, its limits in
+// The record: readers' events, results.  Its cells are in guard_cells.cc, its limits in
 // guard_limits.cc, its samples of the page cache in guard_samples.cc.
 #include "daemon/exec/guard.h"
 
@@ -24,37 +24,37 @@ bool IsReadError(int error) {
 Guard::Guard() = default;
 Guard::~Guard() = default;
 
-Guard::Ledger& Guard::NewLedger(Slot slot) {
-  if (slot >= ledgers_.size()) ledgers_.resize(slot + size_t{1});
-  if (ledgers_[slot] == nullptr) ledgers_[slot] = std::make_unique<Ledger>();
-  return *ledgers_[slot];
+Guard::ServiceState& Guard::NewServiceState(Slot slot) {
+  if (slot >= services_.size()) services_.resize(slot + size_t{1});
+  if (services_[slot] == nullptr) services_[slot] = std::make_unique<ServiceState>();
+  return *services_[slot];
 }
 
-bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) {
+bool Guard::WouldStay(const ServiceState& state, const Cell& cell) {
   if (cell.used == 0) return false;
-  const uint32_t since = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1 - cell.used;
-  return since <= std::min<uint64_t>(ledger.room >> kClockShift, INT32_MAX);
+  const uint32_t since = static_cast<uint32_t>(state.clock >> kClockShift) + 1 - cell.used;
+  return since <= std::min<uint64_t>(state.room >> kClockShift, INT32_MAX);
 }
 
 // A reader was there just now, as the clock counts.
-inline bool Guard::IsRecent(const Ledger& ledger, const Cell& cell) {
-  const auto now = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1;
+inline bool Guard::IsRecent(const ServiceState& state, const Cell& cell) {
+  const auto now = static_cast<uint32_t>(state.clock >> kClockShift) + 1;
   return cell.used != 0 && now - cell.used <= kPassBytes >> kClockShift;
 }
 
 // The kernel alone would have inserted it.  Where not all fits, a page that is used again is one
 // more between two uses of the others: passes over more than the memory miss all of it.
-inline bool Guard::MovesClock(const Ledger& ledger, const Cell& cell) {
-  const bool fits = ledger.total <= ledger.room;
-  return !WouldStay(ledger, cell) || (!fits && !IsRecent(ledger, cell));
+inline bool Guard::MovesClock(const ServiceState& state, const Cell& cell) {
+  const bool fits = state.total <= state.room;
+  return !WouldStay(state, cell) || (!fits && !IsRecent(state, cell));
 }
 
-void Guard::Stamp(Slot slot, const Ledger& ledger, Cell* cell) {
+void Guard::Stamp(Slot slot, const ServiceState& state, Cell* cell) {
   if (cell->owner != slot && (cell->dropped != 0 || cell->loaded != 0)) return;
   // The rest of what was dropped was used before it was.
   if (cell->dropped != 0 && cell->used != 0) return;
   cell->owner = slot;
-  cell->used = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1;
+  cell->used = static_cast<uint32_t>(state.clock >> kClockShift) + 1;
 }
 
 void Guard::CountFile(Slot slot, File* file) {
@@ -73,7 +73,7 @@ void Guard::Learn(Slot slot, File* file, Cell* cell, uint64_t pages) {
 // --------------------------------------------------------------------- readers
 
 // A reader has read what was loaded in the cell.
-void Guard::See(Ledger* owner, Cell* cell) {
+void Guard::See(ServiceState* owner, Cell* cell) {
   const uint64_t bytes = cell->loaded * kPageBytes;
   if (MovesClock(*owner, *cell)) owner->clock += bytes;
   owner->seen_now += bytes;
@@ -86,7 +86,7 @@ void Guard::See(Ledger* owner, Cell* cell) {
   cell->loaded = 0;
 }
 
-inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
+inline void Guard::Hit(Slot slot, ServiceState* reader, File* file, Cell* cell) {
   const auto pages = [&] {
     return CellPages(*file, static_cast<size_t>(cell - file->cells.data()));
   };
@@ -103,7 +103,7 @@ inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
 }
 
 // A reader so close to the end may reach it without an event.
-inline void Guard::HitEnd(Slot slot, Ledger* reader, File* file, size_t last) {
+inline void Guard::HitEnd(Slot slot, ServiceState* reader, File* file, size_t last) {
   Cell* const end = file->cells.data() + file->cells.size();
   Cell* const next = file->cells.data() + last + 1;
   if (static_cast<size_t>(end - next) > kEdgeBytes >> shift_) return;
@@ -121,7 +121,7 @@ void Guard::NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64
   while (is_next && moves < kCursors && file->cursors[moves] != index - 1) ++moves;
   if (!is_next || moves == kCursors)
     return NoteFar(slot, file, offset, at, /*is_miss=*/false, now_ns);
-  Ledger& reader = Of(slot);
+  ServiceState& reader = Of(slot);
   reader.used_ns = now_ns;
   reader.read += CellBytes();
   CountFile(slot, file);
@@ -134,20 +134,20 @@ void Guard::NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64
 
 void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t now_ns) {
   Cell& cell = file->cells[index];
-  Ledger& reader = Of(slot);
+  ServiceState& reader = Of(slot);
   const uint64_t whole = CellPages(*file, index);
   pages = std::min(pages, whole);
   // Whose events are a little older than the load has missed nothing of it.
   if (cell.loaded + pages > whole && cell.at != StampOf(now_ns)) {
     const uint64_t gone = std::min<uint64_t>(cell.loaded + pages - whole, cell.loaded);
-    Ledger& owner = Of(cell.owner);
+    ServiceState& owner = Of(cell.owner);
     cell.loaded = static_cast<uint16_t>(cell.loaded - gone);
     Take(&owner.unseen, gone * kPageBytes);
     Vanish(&owner, cell, gone * kPageBytes);
   }
   const uint64_t back = std::min<uint64_t>(pages, cell.dropped);
   if (back > 0) {
-    Ledger& owner = Of(cell.owner);
+    ServiceState& owner = Of(cell.owner);
     const uint64_t bytes = back * kPageBytes;
     if ((cell.flags & kIsUnmapped) != 0) {
       owner.returned += bytes;
@@ -197,24 +197,24 @@ void Guard::MoveCursor(File* file, size_t at, uint32_t cell) {
   file->cells[cell].flags |= kHasCursor;
 }
 
-void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
-  if (use.is_open && use.file_bytes > kEdgeBytes) return;
-  const uint64_t length = std::max<uint64_t>(use.is_open ? use.file_bytes : use.length, 1);
-  const uint64_t at = use.offset + length - 1;
-  if (!use.is_miss) {
+void Guard::NoteAccess(Slot slot, const ReaderAccess& access, uint64_t now_ns) {
+  if (access.is_open && access.file_bytes > kEdgeBytes) return;
+  const uint64_t length = std::max<uint64_t>(access.is_open ? access.file_bytes : access.length, 1);
+  const uint64_t at = access.offset + length - 1;
+  if (!access.is_miss) {
     const uint64_t read = Of(slot).read;
-    NoteHit(slot, use.file, use.file_bytes, use.offset, at, now_ns);
-    if (use.is_open) Of(slot).read = read;  // nothing has been read yet
+    NoteHit(slot, access.file, access.file_bytes, access.offset, at, now_ns);
+    if (access.is_open) Of(slot).read = read;  // nothing has been read yet
     return;
   }
-  File* const file = FileOf(use.file, std::max(use.file_bytes, at + 1));
-  NoteFar(slot, file, use.offset, at, /*is_miss=*/true, now_ns);
+  File* const file = FileOf(access.file, std::max(access.file_bytes, at + 1));
+  NoteFar(slot, file, access.offset, at, /*is_miss=*/true, now_ns);
 }
 
 void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is_miss,
                     uint64_t now_ns) {
-  Ledger& ledger = Of(slot);
-  ledger.used_ns = now_ns;
+  ServiceState& state = Of(slot);
+  state.used_ns = now_ns;
   if (offset >= file->bytes) return;
   at = std::min(at, file->bytes - 1);
   const size_t first = offset >> shift_;
@@ -224,14 +224,14 @@ void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is
                               static_cast<uint32_t>(kPassBytes >> shift_));
   const bool is_known = moves != kCursors;
   // A reader that looks at the same place again and again reads no more of the model.
-  ledger.read +=
+  state.read +=
       is_known ? (last - std::min<size_t>(last, file->cursors[moves])) << shift_ : at + 1 - offset;
   CountFile(slot, file);
   const size_t from = is_known ? file->cursors[moves] + size_t{1} : first <= edge ? 0 : first;
-  for (size_t i = from; i < first; ++i) Hit(slot, &ledger, file, &file->cells[i]);
+  for (size_t i = from; i < first; ++i) Hit(slot, &state, file, &file->cells[i]);
   for (size_t i = first; i <= last; ++i) {
     if (!is_miss) {
-      Hit(slot, &ledger, file, &file->cells[i]);
+      Hit(slot, &state, file, &file->cells[i]);
       continue;
     }
     const uint64_t begin = std::max(offset, uint64_t{i} << shift_);
@@ -240,14 +240,14 @@ void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is
   }
   if (!is_known) moves = file->next_cursor++ % kCursors;
   MoveCursor(file, moves, static_cast<uint32_t>(last));
-  if (is_known) HitEnd(slot, &ledger, file, last);
+  if (is_known) HitEnd(slot, &state, file, last);
 }
 
 // --------------------------------------------------------------------- results
 
 // What became of a range is not told by page: it is taken to be the same everywhere.
 template <typename Each>
-void Guard::Spread(File* file, const Done& done, Each each) {
+void Guard::Spread(File* file, const RangeResult& done, Each each) {
   const uint64_t all = done.bytes / kPageBytes;
   const uint64_t first = done.offset >> shift_;
   const uint64_t last = (done.offset + done.size - 1) >> shift_;
@@ -263,17 +263,17 @@ void Guard::Spread(File* file, const Done& done, Each each) {
   }
 }
 
-void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
+void Guard::NoteLoaded(Slot slot, const RangeResult& done, uint64_t now_ns) {
   if (done.size == 0) return;
   if (done.failed) {
-    Ledger& ledger = Of(slot);
-    if (ledger.failed_file == 0 && IsReadError(done.error)) {
-      ledger.failed_file = done.file;
-      ledger.failed_error = done.error;
+    ServiceState& state = Of(slot);
+    if (state.failed_file == 0 && IsReadError(done.error)) {
+      state.failed_file = done.file;
+      state.failed_error = done.error;
     }
     // Without an error the pages may have been reclaimed at once.
-    if (ledger.failed_file == done.file)
-      ledger.failed_loads += done.error != 0 ? kFailuresAMinute : 1;
+    if (state.failed_file == done.file)
+      state.failed_loads += done.error != 0 ? kFailuresAMinute : 1;
     if (failures_.size() >= kMaxFailures) failures_.clear();
     for (uint64_t at = 0; at < done.size; at += kStepBytes)
       failures_.try_emplace(KeyOf(done.file, done.offset + at), Failure{now_ns, 0});
@@ -282,11 +282,11 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
       failures_.erase(KeyOf(done.file, done.offset + at));
   }
   if (done.bytes == 0) return;
-  Ledger& ledger = Of(slot);
+  ServiceState& state = Of(slot);
   File* const file = FileOf(done.file, done.offset + done.size);
-  ledger.is_over = false;
-  ledger.loaded += done.bytes;
-  ledger.load_bytes += done.bytes;
+  state.is_over = false;
+  state.loaded += done.bytes;
+  state.load_bytes += done.bytes;
   file->loaded += done.bytes;
   Spread(file, done, [&](Cell* cell, uint64_t pages, uint64_t whole) {
     if (cell->owner != slot) {
@@ -294,45 +294,45 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
       *cell = Cell{.owner = slot, .flags = static_cast<uint16_t>(cell->flags & kIsKnown)};
     }
     const uint64_t churned = std::min<uint64_t>(pages, cell->dropped);
-    ledger.churn += churned * kPageBytes;
-    if (WouldStay(ledger, *cell)) {
-      ledger.churn_now += churned * kPageBytes;
+    state.churn += churned * kPageBytes;
+    if (WouldStay(state, *cell)) {
+      state.churn_now += churned * kPageBytes;
     } else if ((cell->flags & kIsUnmapped) != 0) {
       // The kernel alone would have evicted it too, and no reader has waited for it.
-      Take(&ledger.unmapped, churned * kPageBytes);
+      Take(&state.unmapped, churned * kPageBytes);
     }
     cell->dropped = static_cast<uint16_t>(cell->dropped - churned);
     // A reader that waits for pages in flight is told of before they are.
     const bool is_being_read =
         cell->loaded == 0 &&
-        (churned == 0 ? IsRecent(ledger, *cell) : (cell->flags & kIsAwaited) != 0);
+        (churned == 0 ? IsRecent(state, *cell) : (cell->flags & kIsAwaited) != 0);
     const uint64_t added = std::min(pages, whole - std::min<uint64_t>(whole, cell->loaded));
     cell->loaded = static_cast<uint16_t>(cell->loaded + added);
     cell->at = StampOf(now_ns);
-    ledger.unseen += added * kPageBytes;
+    state.unseen += added * kPageBytes;
     if (is_being_read) {
-      See(&ledger, cell);
-      Stamp(slot, ledger, cell);
+      See(&state, cell);
+      Stamp(slot, state, cell);
     }
     Learn(slot, file, cell, whole);
   });
-  wants_hits_ |= ledger.unseen >= kSmallWindow;
-  if (ledger.churn_now > kLeastLimit || IsFarOff(ledger)) Judge(&ledger, now_ns);
+  wants_hits_ |= state.unseen >= kSmallWindow;
+  if (state.churn_now > kLeastLimit || IsFarOff(state)) Judge(&state, now_ns);
 }
 
-void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
-  Ledger& ledger = Of(slot);
+void Guard::NoteDropped(Slot slot, const RangeResult& done, uint64_t now_ns) {
+  ServiceState& state = Of(slot);
   if (done.unmap) {
-    Take(&ledger.pending, done.size);
-    ledger.pending_ns = now_ns;
-    ledger.unmapped += done.bytes;
+    Take(&state.pending, done.size);
+    state.pending_ns = now_ns;
+    state.unmapped += done.bytes;
   }
   if (done.size == 0 || done.bytes == 0) return;
   File* const file = FileOf(done.file, done.offset + done.size);
   Spread(file, done, [&](Cell* cell, uint64_t pages, uint64_t whole) {
     const uint64_t unread = std::min<uint64_t>(pages, cell->loaded);
     if (unread > 0) {
-      Ledger& owner = Of(cell->owner);
+      ServiceState& owner = Of(cell->owner);
       cell->loaded = static_cast<uint16_t>(cell->loaded - unread);
       Take(&owner.unseen, unread * kPageBytes);
       if (are_hits_seen_) {
@@ -350,14 +350,14 @@ void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
     if (cell->owner != slot || (!are_hits_seen_ && cell->used == 0)) {
       if (cell->loaded != 0) Take(&Of(cell->owner).unseen, cell->loaded * kPageBytes);
       cell->loaded = cell->dropped = 0;
-      Stamp(slot, ledger, cell);
+      Stamp(slot, state, cell);
     }
     // What no reader has used is missed without us, too.
     if (cell->used == 0) return;
     cell->dropped = static_cast<uint16_t>(std::min<uint64_t>(cell->dropped + pages, whole));
     if (done.unmap) cell->flags |= kIsUnmapped;
     cell->flags &= static_cast<uint16_t>(~kIsAwaited);
-    cell->flags = static_cast<uint16_t>((cell->flags & ~kEra) | EraOf(ledger));
+    cell->flags = static_cast<uint16_t>((cell->flags & ~kEra) | EraOf(state));
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the guard: a ledger, in cells of 2 MiB per file, of what policies had dropped and loaded and
+// Owns the guard: a record, in cells of 2 MiB per file, of what policies had dropped and loaded and
 // of what became of it; and the limits that follow for each service.  It trusts no policy.  The
 // aim is that a service reads no more, and no later, than without PPC, beyond a bounded first
 // mistake; docs/runtime.md and sim say where that is not reached.
@@ -11,7 +11,7 @@
 // reader's page that was cached, was not dropped by us, and is missed while loads lie unread: they
 // may have taken its place.  It is counted, and limits nothing.
 //
-// Threads: the executor's; the ledger asks nobody: clock, memory and samples of the page cache are
+// Threads: the executor's; the guard asks nobody: clock, memory and samples of the page cache are
 // given to it.  No allocation per event once the files' cells exist.
 #ifndef PPC_DAEMON_EXEC_GUARD_H_
 #define PPC_DAEMON_EXEC_GUARD_H_
@@ -61,11 +61,11 @@ class Guard {
   static constexpr size_t kMaxFiles = 16384;
   static constexpr int kFailuresAMinute = 2;
 
-  // The place of a service in the ledger: 0 is the mount itself, else the service's number + 1.
+  // The place of a service in the guard: 0 is the mount itself, else the service's number + 1.
   using Slot = uint16_t;
 
   // A reader's event.
-  struct Use {
+  struct ReaderAccess {
     uint64_t file = 0;
     uint64_t file_bytes = 0;
     uint64_t offset = 0;
@@ -122,7 +122,7 @@ class Guard {
   void SetPasses(Slot slot, bool on, uint64_t now_ns);
   void Tick(uint64_t now_ns);
 
-  void NoteUse(Slot slot, const Use& use, uint64_t now_ns);
+  void NoteAccess(Slot slot, const ReaderAccess& access, uint64_t now_ns);
   // The same of a hit on [offset, at].  Inline: the usual event says again where a reader is.
   void NoteHit(Slot slot, uint64_t number, uint64_t file_bytes, uint64_t offset, uint64_t at,
                uint64_t now_ns) {
@@ -135,7 +135,7 @@ class Guard {
     Of(slot).used_ns = now_ns;
   }
   // Results; `bytes` of the range were loaded, dropped.
-  struct Done {
+  struct RangeResult {
     uint64_t file = 0;
     uint64_t offset = 0;
     uint64_t size = 0;
@@ -144,8 +144,8 @@ class Guard {
     bool failed = false;  // of a load
     int error = 0;        // why
   };
-  void NoteLoaded(Slot slot, const Done& done, uint64_t now_ns);
-  void NoteDropped(Slot slot, const Done& done, uint64_t now_ns);
+  void NoteLoaded(Slot slot, const RangeResult& done, uint64_t now_ns);
+  void NoteDropped(Slot slot, const RangeResult& done, uint64_t now_ns);
 
   // `queued`: bytes of the service that wait to be loaded already; is_waited: PPC_IO_WAITED.
   Verdict AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size, uint64_t queued,
@@ -239,7 +239,7 @@ class Guard {
     int level = 0;  // the next one lasts kBackOffNs << level
     bool IsFresh(uint64_t now_ns) const;
   };
-  struct Ledger {
+  struct ServiceState {
     std::string id;
     uint64_t room = UINT64_MAX;
     uint64_t usable = UINT64_MAX;
@@ -292,18 +292,18 @@ class Guard {
     uint64_t renewal_ns = kRenewalNs;
     bool has_returned = false;
   };
-  static uint16_t EraOf(const Ledger& ledger) {
-    return static_cast<uint16_t>(ledger.era * 8 & kEra);
+  static uint16_t EraOf(const ServiceState& state) {
+    return static_cast<uint16_t>(state.era * 8 & kEra);
   }
   struct Failure {
     uint64_t since_ns = 0;
     int tries = 0;
   };
 
-  Ledger& NewLedger(Slot slot);
-  Ledger& Of(Slot slot) {
-    const bool is_there = slot < ledgers_.size() && ledgers_[slot] != nullptr;
-    return is_there ? *ledgers_[slot] : NewLedger(slot);
+  ServiceState& NewServiceState(Slot slot);
+  ServiceState& Of(Slot slot) {
+    const bool is_there = slot < services_.size() && services_[slot] != nullptr;
+    return is_there ? *services_[slot] : NewServiceState(slot);
   }
   File* FileOf(uint64_t number, uint64_t bytes);
   void Grow(File* file, uint64_t bytes);
@@ -314,33 +314,33 @@ class Guard {
   void ForgetFiles();
   void ForgetFilesOfNobody();
   uint16_t CellPages(const File& file, size_t cell) const;
-  static bool WouldStay(const Ledger& ledger, const Cell& cell);
-  static bool IsRecent(const Ledger& ledger, const Cell& cell);
-  static bool MovesClock(const Ledger& ledger, const Cell& cell);
+  static bool WouldStay(const ServiceState& state, const Cell& cell);
+  static bool IsRecent(const ServiceState& state, const Cell& cell);
+  static bool MovesClock(const ServiceState& state, const Cell& cell);
   void Learn(Slot slot, File* file, Cell* cell, uint64_t pages);
   void CountFile(Slot slot, File* file);
   void NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64_t now_ns);
   void NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is_miss, uint64_t now_ns);
-  void Hit(Slot slot, Ledger* reader, File* file, Cell* cell);
-  void HitEnd(Slot slot, Ledger* reader, File* file, size_t last);
+  void Hit(Slot slot, ServiceState* reader, File* file, Cell* cell);
+  void HitEnd(Slot slot, ServiceState* reader, File* file, size_t last);
   void Miss(Slot slot, File* file, size_t cell, uint64_t pages, uint64_t now_ns);
-  void See(Ledger* owner, Cell* cell);
-  static void Stamp(Slot slot, const Ledger& ledger, Cell* cell);
+  void See(ServiceState* owner, Cell* cell);
+  static void Stamp(Slot slot, const ServiceState& state, Cell* cell);
   static size_t CursorBefore(const File& file, uint32_t cell, uint32_t most);
   static void MoveCursor(File* file, size_t at, uint32_t cell);
   template <typename Each>
-  void Spread(File* file, const Done& done, Each each);
-  static void Vanish(Ledger* ledger, const Cell& cell, uint64_t bytes);
-  void Judge(Ledger* ledger, uint64_t now_ns);
-  void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
-  void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
-  void Renew(Ledger* ledger, uint64_t now_ns);
-  static bool IsAStart(const Ledger& ledger);
-  static bool Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns);
-  uint64_t Excess(const Ledger& ledger) const;
-  uint64_t UnmapLeft(const Ledger& ledger) const;
-  uint64_t LoadWindow(const Ledger& ledger) const;
-  bool IsFarOff(const Ledger& ledger) const;
+  void Spread(File* file, const RangeResult& done, Each each);
+  static void Vanish(ServiceState* state, const Cell& cell, uint64_t bytes);
+  void Judge(ServiceState* state, uint64_t now_ns);
+  void LimitDrops(ServiceState* state, Drops to, std::string reason, uint64_t now_ns);
+  void LimitLoads(ServiceState* state, Loads to, std::string reason, uint64_t now_ns);
+  void Renew(ServiceState* state, uint64_t now_ns);
+  static bool IsAStart(const ServiceState& state);
+  static bool Counts(const ServiceState& state, const Cell& cell, uint64_t now_ns);
+  uint64_t Excess(const ServiceState& state) const;
+  uint64_t UnmapLeft(const ServiceState& state) const;
+  uint64_t LoadWindow(const ServiceState& state) const;
+  bool IsFarOff(const ServiceState& state) const;
   uint64_t KeyOf(uint64_t file, uint64_t offset) const {
     return file * 0x9e3779b97f4a7c15 + (offset >> 21);
   }
@@ -358,7 +358,7 @@ class Guard {
   std::vector<std::unique_ptr<File>> files_;
   std::unordered_map<uint64_t, File*> by_number_;
   std::array<File*, kRecent> recent_{};
-  std::vector<std::unique_ptr<Ledger>> ledgers_;
+  std::vector<std::unique_ptr<ServiceState>> services_;
   std::unordered_map<uint64_t, Failure> failures_;
   std::map<std::string, int> wasted_starts_;  // one after the other, by ID
   size_t sample_file_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger's files and their cells; samples of the page cache, and what follows for loads that
+// The record's files and their cells; samples of the page cache, and what follows for loads that
 // are gone.
 #include <algorithm>
 #include <utility>
@@ -149,7 +149,7 @@ void Guard::NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns)
   // Read, dropped or loaded meanwhile.
   if (cell.loaded == 0 || cell.loaded != sample.loaded || there >= cell.loaded) return;
   const uint64_t gone = (cell.loaded - there) * kPageBytes;
-  Ledger& owner = Of(cell.owner);
+  ServiceState& owner = Of(cell.owner);
   cell.loaded = static_cast<uint16_t>(there);
   Take(&owner.unseen, gone);
   has_vanished_ = true;

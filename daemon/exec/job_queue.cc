@@ -14,10 +14,10 @@
 
 namespace ppc {
 
-JobQueue::JobQueue(std::string name, bool manual, Pace pace, size_t most_threads)
+JobQueue::JobQueue(std::string name, bool manual, SimulatedDelay delay, size_t most_threads)
     : name_(std::move(name)),
       manual_(manual),
-      pace_(std::move(pace)),
+      delay_(std::move(delay)),
       most_threads_(most_threads),
       done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -84,7 +84,7 @@ void JobQueue::WorkOne(std::unique_lock<std::mutex>* lock) {
   ++working_;
   begun_ = std::chrono::steady_clock::now();
   lock->unlock();
-  if (manual_ && pace_.before) pace_.before();
+  if (manual_ && delay_.before) delay_.before();
   if (job.work) job.work();
   job.work = nullptr;  // what it holds goes here, not on the executor's thread
   lock->lock();
@@ -151,7 +151,7 @@ size_t JobQueue::RunSome() {
 }
 
 void JobQueue::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
-  pace_ = {};  // who waits has no turns to let pass
+  delay_ = {};  // who waits has no turns to let pass
   const auto is_idle = [this] { return manual_ || (jobs_.empty() && working_ == 0); };
   bool in_time = true;
   for (int chain = 0; in_time && Pending() > 0; ++chain) {

@@ -6,8 +6,8 @@
 // have several threads starts another where all have been at one job for kStuck: then there is
 // no order any more.
 // Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
-// the first job on; a manual queue has none, RunDone does its work too (tests, simulator), at the
-// Pace that it is given.
+// the first job on; a manual queue has none, RunDone does its work too (tests, simulator), with the
+// SimulatedDelay that it is given.
 #ifndef PPC_DAEMON_EXEC_JOB_QUEUE_H_
 #define PPC_DAEMON_EXEC_JOB_QUEUE_H_
 
@@ -38,7 +38,7 @@ class JobQueue {
   static constexpr size_t kMaxJobs = 4096;
 
   // How long a manual queue's jobs take where time is not the machine's.
-  struct Pace {
+  struct SimulatedDelay {
     Function before;                // each work()
     std::function<bool()> goes_on;  // after it: the job is not over yet
   };
@@ -46,7 +46,7 @@ class JobQueue {
   static constexpr std::chrono::milliseconds kStuck{100};
 
   // name: of the thread, at most 15 bytes.
-  JobQueue(std::string name, bool manual, Pace pace = {}, size_t most_threads = 1);
+  JobQueue(std::string name, bool manual, SimulatedDelay delay = {}, size_t most_threads = 1);
   // Runs all queued work(); discards pending done() calls.
   ~JobQueue();
   JobQueue(const JobQueue&) = delete;
@@ -94,13 +94,13 @@ class JobQueue {
   void TakeDone(std::deque<Function>* ready);
   // Does what is there, until then if there is an end.
   void Drain(std::optional<std::chrono::steady_clock::time_point> until);
-  bool GoesOn() const { return pace_.goes_on && pace_.goes_on(); }
+  bool GoesOn() const { return delay_.goes_on && delay_.goes_on(); }
 
   static constexpr int kMaxChain = 64;
 
   const std::string name_;
   const bool manual_;
-  Pace pace_;  // of a manual one, which has no thread
+  SimulatedDelay delay_;  // of a manual one, which has no thread
   const size_t most_threads_;
   const UniqueFd done_fd_;
   std::atomic<bool> has_done_{false};     // or, of a manual one, work

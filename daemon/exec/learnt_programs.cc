@@ -162,8 +162,8 @@ void LearntPrograms::Watch() const {
 
 void LearntPrograms::Changed() {
   Watch();
-  if (parts_.path.empty() || !parts_.elsewhere) return;
-  parts_.elsewhere(
+  if (parts_.path.empty() || !parts_.offload) return;
+  parts_.offload(
       [path = parts_.path, text = Dump()] {
         const Status written = Replace(path, text);
         if (!written) {

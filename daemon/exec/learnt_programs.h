@@ -44,7 +44,7 @@ class LearntPrograms {
     Backend* backend = nullptr;  // tells execs; nullptr: none is told
     std::string path;            // of the file; "": nothing is kept
     // Runtime::Do.
-    std::function<void(std::function<void()> work, std::function<void()> done)> elsewhere;
+    std::function<void(std::function<void()> work, std::function<void()> done)> offload;
   };
   struct Stats {  // counts, but for the last
     uint64_t programs = 0;

@@ -25,7 +25,7 @@ std::optional<Reader> Readers::LookUp(const Members& members, const Question& qu
   const auto [pid, start_ns, cgroup_id, now_ns, service] = question;
   Candidates candidates;
   if (service) {
-    const auto is_it = [&](const Members::One& one) {
+    const auto is_it = [&](const Members::Entry& one) {
       return static_cast<int>(one.number) == *service;
     };
     const auto known = std::find_if(members.services.begin(), members.services.end(), is_it);
@@ -33,17 +33,17 @@ std::optional<Reader> Readers::LookUp(const Members& members, const Question& qu
   } else {
     candidates = CandidatesOf(roots_, members, pid, start_ns, cgroup_id);
   }
-  const auto number_of = [](const Members::One* one) {
+  const auto number_of = [](const Members::Entry* one) {
     return one != nullptr ? static_cast<int>(one->number) : Reader::kStranger;
   };
   hints->services.push_back(number_of(candidates.owner));
-  for (const Members::One* const named : candidates.named)
+  for (const Members::Entry* const named : candidates.named)
     hints->services.push_back(number_of(named));
   hints->are_told.store(true, std::memory_order_release);
-  const auto chain_of = [&members](const Members::One* one) {
+  const auto chain_of = [&members](const Members::Entry* one) {
     return one != nullptr ? one->processes : (members.services.empty() ? members.mount : nullptr);
   };
-  const auto answer_of = [&](const Members::One* one) {
+  const auto answer_of = [&](const Members::Entry* one) {
     const std::shared_ptr<ProcessXpu> chain = chain_of(one);
     return Reader{number_of(one),
                   chain == nullptr ? XpuAnswer() : chain->Find(pid, start_ns, now_ns)};
@@ -57,8 +57,8 @@ std::optional<Reader> Readers::LookUp(const Members& members, const Question& qu
   return answer_of(OwnerAmong(roots_, candidates, pid));
 }
 
-void Readers::Use(Offload elsewhere, std::function<void()> on_answer) {
-  offload_ = std::move(elsewhere);
+void Readers::Use(Offload offload, std::function<void()> on_answer) {
+  offload_ = std::move(offload);
   on_answer_ = std::move(on_answer);
 }
 
@@ -66,7 +66,7 @@ void Readers::SetMembers(std::shared_ptr<const Members> members) {
   // Both are in the order of numbers.
   std::vector<bool> stays;  // by number: the told services that stay
   auto was = members_->services.begin();
-  for (const Members::One& one : members->services) {
+  for (const Members::Entry& one : members->services) {
     while (was != members_->services.end() && was->number < one.number) ++was;
     if (was == members_->services.end()) break;
     if (was->number != one.number || was->processes != one.processes || was->told.is_auto) continue;

@@ -89,7 +89,7 @@ class Readers {
   explicit Readers(SysRoots roots) : roots_(std::move(roots)) {}
 
   // on_answer: a process is known now that was not.
-  void Use(Offload elsewhere, std::function<void()> on_answer);
+  void Use(Offload offload, std::function<void()> on_answer);
   // Something about the services has changed: processes of told services that are there still are
   // looked up again, and belong there until then; of the others nothing is known any more.
   void SetMembers(std::shared_ptr<const Members> members);

@@ -110,10 +110,10 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
   background_ = std::make_unique<JobQueue>("ppc-background", config_.manual);
   remote_ =
-      std::make_unique<JobQueue>("ppc-remote", config_.manual, std::move(config_.remote_pace));
+      std::make_unique<JobQueue>("ppc-remote", config_.manual, std::move(config_.remote_delay));
   control_ = std::make_unique<JobQueue>("ppc-control", config_.manual);
-  lookups_ =
-      std::make_unique<JobQueue>("ppc-readers", config_.manual, JobQueue::Pace{}, kMostLookups);
+  lookups_ = std::make_unique<JobQueue>("ppc-readers", config_.manual, JobQueue::SimulatedDelay{},
+                                        kMostLookups);
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(

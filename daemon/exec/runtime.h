@@ -32,8 +32,9 @@ struct RuntimeConfig {
   // The makers' libraries; nullptr = they are not asked.
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
-  bool manual = false;         // no threads of our own but the watchdog's: tests, simulator
-  JobQueue::Pace remote_pace;  // of the policy's work that waits for other machines, if manual
+  bool manual = false;  // no threads of our own but the watchdog's: tests, simulator
+  JobQueue::SimulatedDelay
+      remote_delay;  // of the policy's work that waits for other machines, if manual
   // Memory of a service; nullptr = the machine's.
   ServiceTable::MemoryFactory memory;
   // From the watchdog's thread: a hook hangs.  The device is detached already; the process

@@ -103,9 +103,9 @@ ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots 
   Changed();
 }
 
-void ServiceTable::Use(Offload elsewhere, Offload look_up, std::function<void()> on_answer) {
+void ServiceTable::Use(Offload offload, Offload look_up, std::function<void()> on_answer) {
   (void)Memory(default_.get(), 0, /*with_cache=*/true);
-  offload_ = std::move(elsewhere);
+  offload_ = std::move(offload);
   readers_.Use(std::move(look_up), std::move(on_answer));
 }
 
@@ -247,7 +247,7 @@ Result<Json> ServiceTable::ExplainProcess(int pid) {
   const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
   if (!start) return Error{ESRCH, "process " + std::to_string(pid) + " does not exist here"};
   const std::shared_ptr<const Members> members = Snapshot();
-  const Members::One* const owner = OwnerOf(roots_, *members, pid, *start, 0);
+  const Members::Entry* const owner = OwnerOf(roots_, *members, pid, *start, 0);
   ProcessXpu& chain = owner != nullptr ? *owner->processes : *members->mount;
   XpuAnswer winner;
   const std::vector<XpuFinding> findings = chain.Explain(pid, *start, &winner);
@@ -275,7 +275,7 @@ Result<Json> ServiceTable::ExplainProcess(int pid) {
 Result<uint64_t> ServiceTable::PrepareBinding(const std::string& id, int pid, int worker) {
   const std::shared_ptr<const Members> members = Snapshot();
   const auto service = std::find_if(members->services.begin(), members->services.end(),
-                                    [&](const Members::One& one) { return one.id == id; });
+                                    [&](const Members::Entry& one) { return one.id == id; });
   if (service == members->services.end()) {
     return Error{ENOENT, "service \"" + id + "\" is not started here"};
   }
@@ -357,7 +357,7 @@ bool ServiceTable::IsAnyAbove() {
 
 std::vector<std::string> ServiceTable::Cgroups() const {
   std::vector<std::string> paths;
-  for (const Members::One& service : Snapshot()->services) {
+  for (const Members::Entry& service : Snapshot()->services) {
     if (service.payer != nullptr) paths.push_back(service.payer->relative());
     if (!service.told.root_cgroup.empty()) paths.push_back(service.told.root_cgroup);
   }

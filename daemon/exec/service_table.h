@@ -87,7 +87,7 @@ struct Service {
   bool has_begun = false;     // an event of it was looked at for losses
 };
 
-// Its place in the guard's ledger.
+// Its place in the guard.
 inline Guard::Slot GuardSlot(const Service& service) {
   return static_cast<Guard::Slot>(service.place == nullptr ? 0 : service.number + 1);
 }
@@ -104,7 +104,7 @@ class ServiceTable {
   Status OpenDefault(const std::string& cgroup);
   // From now on waiting work is done elsewhere, and readers are looked up by look_up, which may
   // take as long as a process hangs; on_answer: a reader is known now.
-  void Use(Offload elsewhere, Offload look_up, std::function<void()> on_answer);
+  void Use(Offload offload, Offload look_up, std::function<void()> on_answer);
 
   // A service of a "service_start" message: service_id, cgroup, xpus, workers; not yet in the
   // table.

@@ -27,24 +27,24 @@ uint64_t Deal(uint64_t total, const std::vector<uint64_t>& bounds, std::vector<u
 
 }  // namespace
 
-// ------------------------------------------------------------------------ place
+// ------------------------------------------------------------------------ client
 
-std::unique_ptr<MemoryBroker::Place> MemoryBroker::Enter() {
+std::unique_ptr<MemoryBroker::Client> MemoryBroker::Enter() {
   Member member;
   member.id = next_id_++;
   members_.push_back(std::move(member));
   // The newest has what the others leave.
   const uint64_t share = Shares().back();
   members_.back().told = members_.back().held = share;
-  return std::make_unique<Place>(*this, members_.back().id);
+  return std::make_unique<Client>(*this, members_.back().id);
 }
 
-std::optional<uint64_t> MemoryBroker::Place::FirstShare() const {
+std::optional<uint64_t> MemoryBroker::Client::FirstShare() const {
   const Member* member = broker_.Find(id_);
   return member == nullptr || member->told == kAll ? std::nullopt : std::optional(member->told);
 }
 
-void MemoryBroker::Place::Begin(Asker asker) {
+void MemoryBroker::Client::Begin(Asker asker) {
   Member* member = broker_.Find(id_);
   if (member == nullptr) return;
   member->asker = std::move(asker);

@@ -59,12 +59,12 @@ class MemoryBroker {
   using Asker = std::function<void(std::optional<uint64_t> share, AnswerHandler)>;
 
   // One runner's; it ends with it.  The broker must outlive it.
-  class Place {
+  class Client {
    public:
-    explicit Place(MemoryBroker& broker, uint64_t id) : broker_(broker), id_(id) {}
-    ~Place() { broker_.Leave(id_); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    explicit Client(MemoryBroker& broker, uint64_t id) : broker_(broker), id_(id) {}
+    ~Client() { broker_.Leave(id_); }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
 
     // What it may keep until it is asked.
     std::optional<uint64_t> FirstShare() const;
@@ -82,7 +82,7 @@ class MemoryBroker {
   MemoryBroker(const MemoryBroker&) = delete;
   MemoryBroker& operator=(const MemoryBroker&) = delete;
 
-  std::unique_ptr<Place> Enter();
+  std::unique_ptr<Client> Enter();
 
  private:
   static constexpr uint64_t kAll = ~uint64_t{0};

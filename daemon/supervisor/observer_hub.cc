@@ -11,7 +11,7 @@ namespace ppc::control {
 
 ObserverHub::~ObserverHub() { Unload(); }
 
-Result<std::unique_ptr<ObserverHub::Place>> ObserverHub::Enter() {
+Result<std::unique_ptr<ObserverHub::Client>> ObserverHub::Enter() {
   if (set_ == nullptr) {
     Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(roots_);
     if (!set) return set.error();
@@ -23,7 +23,7 @@ Result<std::unique_ptr<ObserverHub::Place>> ObserverHub::Enter() {
     set_ = std::move(*set);
   }
   const Result<uint32_t> dir = set_->AddDirectory();
-  if (dir) return std::make_unique<Place>(*this, *dir);
+  if (dir) return std::make_unique<Client>(*this, *dir);
   if (set_->IsEmpty()) Unload();
   return dir.error();
 }

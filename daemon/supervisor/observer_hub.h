@@ -17,13 +17,13 @@ namespace ppc::control {
 
 class ObserverHub {
  public:
-  // One directory's place; ends with it.  The hub must outlive it.
-  class Place {
+  // One directory's; ends with it.  The hub must outlive it.
+  class Client {
    public:
-    Place(ObserverHub& hub, uint32_t dir) : hub_(hub), dir_(dir) {}
-    ~Place() { hub_.Leave(dir_); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Client(ObserverHub& hub, uint32_t dir) : hub_(hub), dir_(dir) {}
+    ~Client() { hub_.Leave(dir_); }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
 
     uint32_t Directory() const { return dir_; }
     // What its runner needs.
@@ -42,7 +42,7 @@ class ObserverHub {
   ObserverHub& operator=(const ObserverHub&) = delete;
 
   // Takes 0.1 s where the programs are not loaded.
-  Result<std::unique_ptr<Place>> Enter();
+  Result<std::unique_ptr<Client>> Enter();
 
  private:
   void Leave(uint32_t dir);

@@ -49,11 +49,11 @@ uint64_t ReadBroker::UnlistedRate(uint64_t limit, uint64_t runners) {
   return runners <= 1 ? limit : std::max<uint64_t>(limit / kBeginShare / runners, 1);
 }
 
-std::unique_ptr<ReadBroker::Place> ReadBroker::Enter() {
+std::unique_ptr<ReadBroker::Client> ReadBroker::Enter() {
   const uint64_t id = next_id_++;
   Member& member = members_[id];
   member.told.runners = members_.size();
-  return std::make_unique<Place>(*this, id);
+  return std::make_unique<Client>(*this, id);
 }
 
 uint64_t ReadBroker::Member::Held(const ReadLimitId& id, uint64_t limit) const {
@@ -93,7 +93,7 @@ uint64_t ReadBroker::ShareOf(const Member& member, const ReadReport& report) con
   return fair > now ? std::min(fair, std::max(free, now)) : fair;
 }
 
-ReadShares ReadBroker::Place::Tell() {
+ReadShares ReadBroker::Client::TakeShares() {
   Member& member = broker_.members_.at(id_);
   member.is_stopped = false;
   ReadShares shares;
@@ -109,7 +109,7 @@ ReadShares ReadBroker::Place::Tell() {
   return shares;
 }
 
-bool ReadBroker::Place::Hear(const std::vector<ReadReport>& reports) {
+bool ReadBroker::Client::TakeReports(const std::vector<ReadReport>& reports) {
   Member& member = broker_.members_.at(id_);
   member.before.reset();
   std::map<ReadLimitId, ReadReport> fresh;

@@ -55,17 +55,17 @@ struct ReadShares {
 class ReadBroker {
  public:
   // One runner's; it ends with it.  The broker must outlive it.
-  class Place {
+  class Client {
    public:
-    Place(ReadBroker& broker, uint64_t id) : broker_(broker), id_(id) {}
-    ~Place() { broker_.members_.erase(id_); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Client(ReadBroker& broker, uint64_t id) : broker_(broker), id_(id) {}
+    ~Client() { broker_.members_.erase(id_); }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
 
     // What it is to be told now.
-    ReadShares Tell();
+    ReadShares TakeShares();
     // Its answer; true: something of it has changed, or is about to.
-    bool Hear(const std::vector<ReadReport>& reports);
+    bool TakeReports(const std::vector<ReadReport>& reports);
     // It is stopped: it reads nothing.
     void Stopped() { broker_.members_.at(id_).is_stopped = true; }
 
@@ -79,7 +79,7 @@ class ReadBroker {
   ReadBroker(const ReadBroker&) = delete;
   ReadBroker& operator=(const ReadBroker&) = delete;
 
-  std::unique_ptr<Place> Enter();
+  std::unique_ptr<Client> Enter();
   static uint64_t UnlistedRate(uint64_t limit, uint64_t runners);
 
  private:

@@ -105,8 +105,8 @@ void Registration::SpawnRunner() {
   callbacks.on_exit = [this](int wait_status) { HandleExit(wait_status); };
   RunnerInit init =
       MakeRunnerInit(environment_, mount_, choice_, /*is_fresh=*/!has_run_, &observer_);
-  std::unique_ptr<ReadBroker::Place> reads = environment_.reads.Enter();
-  init.message["reads"] = ReadSharesJson(reads->Tell());
+  std::unique_ptr<ReadBroker::Client> reads = environment_.reads.Enter();
+  init.message["reads"] = ReadSharesJson(reads->TakeShares());
   memory_ = environment_.memory.Enter();
   if (const std::optional<uint64_t> share = memory_->FirstShare())
     init.message["memory_share"] = *share;

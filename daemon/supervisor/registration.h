@@ -129,8 +129,8 @@ class Registration {
   RestartBackoff backoff_;
   Services services_;
   PolicyMessages messages_;
-  std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
-  std::unique_ptr<MemoryBroker::Place> memory_;   // of the runner that there is
+  std::unique_ptr<ObserverHub::Client> observer_;  // null: the runner has no use for it
+  std::unique_ptr<MemoryBroker::Client> memory_;   // of the runner that there is
   std::unique_ptr<RunnerTalk> runner_;
   std::unique_ptr<RunnerTalk> old_runner_;  // ended; freed when the next one has
   std::vector<StatusHandler> start_waiters_;

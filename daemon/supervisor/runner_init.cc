@@ -13,11 +13,11 @@ namespace {
 
 // Programs for a runner that may want them; without, it tries by itself and says what is missing.
 void LendPrograms(ObserverHub& hub, const std::string& directory,
-                  std::unique_ptr<ObserverHub::Place>* observer, RunnerInit* init) {
+                  std::unique_ptr<ObserverHub::Client>* observer, RunnerInit* init) {
   if (*observer == nullptr) {
-    Result<std::unique_ptr<ObserverHub::Place>> place = hub.Enter();
-    if (!place) return Log(LogLevel::kDebug, {directory, ""}, place.error().message);
-    *observer = std::move(*place);
+    Result<std::unique_ptr<ObserverHub::Client>> client = hub.Enter();
+    if (!client) return Log(LogLevel::kDebug, {directory, ""}, client.error().message);
+    *observer = std::move(*client);
   }
   Result<ObserverFds> fds = (*observer)->Share();
   if (!fds) return;
@@ -31,7 +31,7 @@ void LendPrograms(ObserverHub& hub, const std::string& directory,
 
 RunnerInit MakeRunnerInit(const Environment& environment, const MountInfo& mount,
                           const PolicyChoice& choice, bool is_fresh,
-                          std::unique_ptr<ObserverHub::Place>* observer) {
+                          std::unique_ptr<ObserverHub::Client>* observer) {
   const auto runtime = choice.config.find("runtime");
   RunnerInit init{.message{{"op", "init"},
                            {"mount", mount.path},

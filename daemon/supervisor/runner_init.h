@@ -54,11 +54,11 @@ struct RunnerInit {
   std::vector<UniqueFd> lent;
 };
 
-// `is_fresh`: no runner ran here before it.  *observer: its directory's place at the hub; taken if
+// `is_fresh`: no runner ran here before it.  *observer: its directory's client of the hub; taken if
 // it may have a use for it and has none yet.
 RunnerInit MakeRunnerInit(const Environment& environment, const MountInfo& mount,
                           const PolicyChoice& choice, bool is_fresh,
-                          std::unique_ptr<ObserverHub::Place>* observer);
+                          std::unique_ptr<ObserverHub::Client>* observer);
 
 }  // namespace ppc::control
 

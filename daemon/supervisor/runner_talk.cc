@@ -51,7 +51,7 @@ uint64_t Ns(Millis time) { return static_cast<uint64_t>(time.count()) * kNsPerMs
 }  // namespace
 
 RunnerTalk::RunnerTalk(std::unique_ptr<RunnerProcess> process,
-                       std::unique_ptr<ReadBroker::Place> reads, const Options& options,
+                       std::unique_ptr<ReadBroker::Client> reads, const Options& options,
                        std::string directory)
     : options_(options),
       directory_(std::move(directory)),
@@ -128,7 +128,7 @@ void RunnerTalk::AskForMemory(std::optional<uint64_t> share, MemoryBroker::Answe
     if (reads_) reads_->Stopped();
     return done(std::nullopt);
   }
-  Json message{{"op", "memory"}, {"reads", ReadSharesJson(reads_->Tell())}};
+  Json message{{"op", "memory"}, {"reads", ReadSharesJson(reads_->TakeShares())}};
   if (share) message["share"] = *share;
   Ask(std::move(message), options_.status_timeout,
       [this, alive = std::weak_ptr<bool>(alive_),
@@ -136,7 +136,7 @@ void RunnerTalk::AskForMemory(std::optional<uint64_t> share, MemoryBroker::Answe
         std::optional<MemoryReport> report = MemoryOf(answer);
         if (report && !alive.expired() && reads_) {
           const auto told = ReadReportsOf(*answer);
-          if (told) report->is_moving = reads_->Hear(*told);
+          if (told) report->is_moving = reads_->TakeReports(*told);
         }
         done(report);
       });

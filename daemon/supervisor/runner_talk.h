@@ -28,9 +28,9 @@ class RunnerTalk {
  public:
   using JsonHandler = std::function<void(Result<Json>)>;
 
-  // `reads`: its place among those that share the devices.  `directory` is for messages.  options
-  // must outlive this.
-  RunnerTalk(std::unique_ptr<RunnerProcess> process, std::unique_ptr<ReadBroker::Place> reads,
+  // `reads`: its client of the broker that divides the devices.  `directory` is for messages.
+  // options must outlive this.
+  RunnerTalk(std::unique_ptr<RunnerProcess> process, std::unique_ptr<ReadBroker::Client> reads,
              const Options& options, std::string directory);
 
   pid_t pid() const { return process_->pid(); }
@@ -65,7 +65,7 @@ class RunnerTalk {
   const Options& options_;
   const std::string directory_;
   uint64_t heard_ns_;
-  std::unique_ptr<ReadBroker::Place> reads_;
+  std::unique_ptr<ReadBroker::Client> reads_;
   const std::unique_ptr<RunnerProcess> process_;
   // Expires with this object, which some answers outlive.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -32,14 +32,14 @@ using artifact::Store;
 // Longest wait for the lock of a removal, capture or restore.
 constexpr int kPatienceMs = 5000;
 
-struct Subject {
+struct BundleRequest {
   std::string service_id;
   artifact::Key key;
   std::vector<artifact::Root> roots;
 };
 
 // EINVAL: wrong usage.
-Result<Subject> ReadSubject(const Args& args) {
+Result<BundleRequest> ReadBundleRequest(const Args& args) {
   const Result<std::string> id = ReadServiceId(args);
   if (!id) return Error{EINVAL, id.error().message};
   if (Status status = control::CheckServiceId(*id); !status) return status.error();
@@ -47,7 +47,7 @@ Result<Subject> ReadSubject(const Args& args) {
   if (!key) return key.error();
   Result<std::vector<artifact::Root>> roots = ArtifactRoots(args);
   if (!roots) return roots.error();
-  return Subject{*id, *std::move(key), *std::move(roots)};
+  return BundleRequest{*id, *std::move(key), *std::move(roots)};
 }
 
 std::string TimeText(int64_t ns) {
@@ -93,17 +93,17 @@ Contents Examine(const Store& store, const Manifest& manifest, bool thoroughly) 
 }
 
 // A bundle's description for output, and whether it is complete.
-struct Described {
+struct Description {
   Json json;
   bool is_whole = false;
 };
-Described Describe(const Store& store, const BundleName& name, bool thoroughly) {
-  Described described{{{"bundle", name.Text()}, {"service_id", name.service_id}}};
-  Json& json = described.json;
+Description Describe(const Store& store, const BundleName& name, bool thoroughly) {
+  Description description{{{"bundle", name.Text()}, {"service_id", name.service_id}}};
+  Json& json = description.json;
   const Result<Manifest> manifest = store.Load(name);
   if (!manifest) {
     json["error"] = manifest.error().message;
-    return described;
+    return description;
   }
   const Contents contents = Examine(store, *manifest, thoroughly);
   json["captured"] = TimeText(manifest->captured_ns);
@@ -113,16 +113,16 @@ Described Describe(const Store& store, const BundleName& name, bool thoroughly) 
   json["key"] = manifest->key;
   json["roots"] = Json::object();
   for (const artifact::Root& root : manifest->roots) json["roots"][root.name] = root.directory;
-  described.is_whole = contents.problem.empty();
-  if (!described.is_whole) {
+  description.is_whole = contents.problem.empty();
+  if (!description.is_whole) {
     json["error"] = "bundle " + name.Text() + ": " + contents.problem +
                     "; capture anew after: ppcctl artifact rm " + name.Text();
   }
-  return described;
+  return description;
 }
 
 // Bundles of the operand ID or ID/KEY, or all.  ENOENT: none.
-Result<std::vector<BundleName>> Wanted(const Store& store, const Args& args) {
+Result<std::vector<BundleName>> SelectBundles(const Store& store, const Args& args) {
   Result<std::vector<BundleName>> names = store.List();
   if (!names || args.operands.empty()) return names;
   const Result<BundleName> given = artifact::ReadBundleName(args.operands[0]);
@@ -138,7 +138,7 @@ Result<std::vector<BundleName>> Wanted(const Store& store, const Args& args) {
   return names;
 }
 
-int Told(const Error& error) {
+int ReportError(const Error& error) {
   return error.code == EINVAL ? WrongUsage(error.message) : Failed(error);
 }
 
@@ -159,21 +159,21 @@ void PrintLine(const Json& entry) {
 }
 
 // `list` and `verify`: prints the bundles as lines or as one JSON object.
-int Show(const Args& args, bool thoroughly) {
+int PrintBundles(const Args& args, bool thoroughly) {
   const Store::Place place = ArtifactPlace(args);
   const Result<Store> store = Store::Open(place, Store::Use::kRead);
   Json list = Json::array();
   bool is_whole = true;
   if (!store && (store.error().code != ENOENT || !args.operands.empty()))
-    return Told(store.error());
+    return ReportError(store.error());
   if (store) {
-    const Result<std::vector<BundleName>> names = Wanted(*store, args);
-    if (!names) return Told(names.error());
+    const Result<std::vector<BundleName>> names = SelectBundles(*store, args);
+    if (!names) return ReportError(names.error());
     for (const BundleName& name : *names) {
-      Described described = Describe(*store, name, thoroughly);
-      is_whole = is_whole && described.is_whole;
-      if (!WantsJson()) PrintLine(described.json);
-      list.push_back(std::move(described.json));
+      Description description = Describe(*store, name, thoroughly);
+      is_whole = is_whole && description.is_whole;
+      if (!WantsJson()) PrintLine(description.json);
+      list.push_back(std::move(description.json));
     }
   }
   if (WantsJson()) {
@@ -190,12 +190,12 @@ Result<artifact::Compress> ReadCompress(const Args& args) {
   return Error{EINVAL, "--compress '" + word + "' is not auto, always or never"};
 }
 
-int TellWhyNot(const Subject& subject, const artifact::Match& match) {
+int ReportMismatch(const BundleRequest& request, const artifact::Match& match) {
   if (match.differences.empty()) {
-    return Failed({ENOENT, "nothing was captured of service " + subject.service_id +
+    return Failed({ENOENT, "nothing was captured of service " + request.service_id +
                                " yet; ppcctl artifact capture does so"});
   }
-  Complain(Error{ESTALE, "nothing is restored: service " + subject.service_id +
+  Complain(Error{ESTALE, "nothing is restored: service " + request.service_id +
                              " was captured for another key: " + TextOf(match.differences)});
   if (!WantsJson()) return kExitFailed;
   Json differences = Json::array();
@@ -216,17 +216,17 @@ int TellWhyNot(const Subject& subject, const artifact::Match& match) {
 }  // namespace
 
 int ArtifactCapture(const Args& args) {
-  const Result<Subject> subject = ReadSubject(args);
-  if (!subject) return Told(subject.error());
+  const Result<BundleRequest> request = ReadBundleRequest(args);
+  if (!request) return ReportError(request.error());
   const Result<artifact::Compress> compress = ReadCompress(args);
-  if (!compress) return Told(compress.error());
+  if (!compress) return ReportError(compress.error());
   const Result<uint64_t> limit = ParseSize(args.Get("--limit", kArtifactLimit));
   if (!limit) return WrongUsage("--limit: " + limit.error().message);
   Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite);
   if (!store) return Failed(store.error());
   const Result<artifact::Captured> captured = artifact::Capture(
       *store,
-      {subject->service_id, subject->key, subject->roots, *compress, *limit, std::stop_token()});
+      {request->service_id, request->key, request->roots, *compress, *limit, std::stop_token()});
   if (!captured) return Failed(captured.error());
   if (captured->left_out.count > 0) {
     Complain("warning: " + std::to_string(captured->left_out.count) +
@@ -252,21 +252,21 @@ int ArtifactCapture(const Args& args) {
 }
 
 int ArtifactRestore(const Args& args) {
-  const Result<Subject> subject = ReadSubject(args);
-  if (!subject) return Told(subject.error());
+  const Result<BundleRequest> request = ReadBundleRequest(args);
+  if (!request) return ReportError(request.error());
   const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kRead);
   if (!store) return Failed(store.error());
   const Result<artifact::Match> match =
-      artifact::FindBundle(*store, subject->service_id, subject->key);
+      artifact::FindBundle(*store, request->service_id, request->key);
   if (!match) return Failed(match.error());
-  if (!match->manifest) return TellWhyNot(*subject, *match);
+  if (!match->manifest) return ReportMismatch(*request, *match);
   const Result<artifact::Restored> restored =
-      artifact::Restore(*store, *match->manifest, subject->roots);
+      artifact::Restore(*store, *match->manifest, request->roots);
   if (!restored) return Failed(restored.error());
-  const std::string bundle = subject->service_id + "/" + artifact::KeyIdOf(subject->key);
+  const std::string bundle = request->service_id + "/" + artifact::KeyIdOf(request->key);
   if (WantsJson()) {
     PrintJson({{"bundle", bundle},
-               {"service_id", subject->service_id},
+               {"service_id", request->service_id},
                {"files", restored->files},
                {"bytes", restored->bytes},
                {"cloned", restored->cloned},
@@ -279,17 +279,17 @@ int ArtifactRestore(const Args& args) {
   return kExitOk;
 }
 
-int ArtifactVerify(const Args& args) { return Show(args, /*thoroughly=*/true); }
+int ArtifactVerify(const Args& args) { return PrintBundles(args, /*thoroughly=*/true); }
 
-int ArtifactList(const Args& args) { return Show(args, /*thoroughly=*/false); }
+int ArtifactList(const Args& args) { return PrintBundles(args, /*thoroughly=*/false); }
 
 int ArtifactRm(const Args& args) {
   Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite);
   if (!store) return Failed(store.error());
   // Without an operand: no bundle, only unreferenced objects.
   const Result<std::vector<BundleName>> names =
-      args.operands.empty() ? std::vector<BundleName>() : Wanted(*store, args);
-  if (!names) return Told(names.error());
+      args.operands.empty() ? std::vector<BundleName>() : SelectBundles(*store, args);
+  if (!names) return ReportError(names.error());
   for (const BundleName& name : *names) {
     if (Status status = store->Remove(name); !status) return Failed(status.error());
   }

@@ -18,7 +18,7 @@ namespace {
 
 // A clock of this resolution gives two changes the same time.
 constexpr int64_t kTickNs = 2 * static_cast<int64_t>(kNsPerSec);
-constexpr int kReadings = 3;
+constexpr int kMaxReads = 3;
 // Per service: each driver, package and option has a key of its own, and old keys rarely return.
 constexpr size_t kBundlesKept = 8;
 
@@ -34,9 +34,9 @@ bool IsSame(const struct stat& one, const struct stat& other) {
 }
 
 // The files of an earlier bundle, by root and path.
-class Before {
+class EarlierFiles {
  public:
-  explicit Before(const Manifest* manifest) : manifest_(manifest) {
+  explicit EarlierFiles(const Manifest* manifest) : manifest_(manifest) {
     if (manifest == nullptr) return;
     for (const Entry& entry : manifest->entries) {
       if (entry.kind == Kind::kFile) {
@@ -64,7 +64,7 @@ class Before {
 class Capturer {
  public:
   Capturer(const Store& store, const CaptureRequest& request, const Manifest* before)
-      : store_(store), request_(request), before_(before), objects_(store, request.compress) {
+      : store_(store), request_(request), earlier_(before), objects_(store, request.compress) {
     manifest_.service_id = request.service_id;
     manifest_.key = request.key;
     manifest_.captured_ns = NowNs();
@@ -136,7 +136,7 @@ class Capturer {
 
   // False: the file keeps changing.
   Result<bool> ReadFileOf(const UniqueFd& fd, Entry* entry) {
-    for (int reading = 0; reading < kReadings; ++reading) {
+    for (int reading = 0; reading < kMaxReads; ++reading) {
       struct stat before {};
       struct stat after {};
       if (fstat(fd.Get(), &before) != 0) return PosixError("stat " + entry->path, errno);
@@ -145,7 +145,8 @@ class Capturer {
       }
       entry->mode = before.st_mode & 0777;
       entry->mtime_ns = ModifiedNs(before);
-      if (const Entry* known = before_.Find(manifest_.roots[entry->root].name, entry->path, before);
+      if (const Entry* known =
+              earlier_.Find(manifest_.roots[entry->root].name, entry->path, before);
           known != nullptr && store_.Claim(Store::ObjectPath(*known))) {
         entry->size = known->size;
         entry->digest = known->digest;
@@ -167,7 +168,7 @@ class Capturer {
 
   const Store& store_;
   const CaptureRequest& request_;
-  const Before before_;
+  const EarlierFiles earlier_;
   StagedObjects objects_;
   Manifest manifest_;
   Captured captured_;

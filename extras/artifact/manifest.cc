@@ -117,7 +117,7 @@ bool ReadEntry(std::string_view line, Entry* entry) {
 }
 
 // Entries so far: a path may come once, and only below a listed directory.
-class Listed {
+class ListedPaths {
  public:
   std::string Problem(const Entry& entry) {
     const std::string root = std::to_string(entry.root) + "/";
@@ -247,7 +247,7 @@ Result<Manifest> Decode(std::string_view text, std::string_view secret) {
   Manifest manifest;
   if (Status status = ReadHead(lines[0], &manifest); !status) return status.error();
   manifest.entries.reserve(lines.size() - 1);
-  Listed listed;
+  ListedPaths listed;
   for (size_t i = 1; i < lines.size(); ++i) {
     Entry entry;
     if (!ReadEntry(lines[i], &entry)) {

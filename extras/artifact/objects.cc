@@ -176,7 +176,7 @@ Status StagedObjects::Add(int fd, uint64_t size, const std::stop_token& stop, En
   }
   const std::string name = Store::ObjectPath(*entry);
   const bool is_known = staged_.contains(name) || store_.Claim(name);
-  shelves_.insert(name.substr(0, name.rfind('/')));
+  object_directories_.insert(name.substr(0, name.rfind('/')));
   if (is_known) {
     discard();
     return Ok();
@@ -244,9 +244,9 @@ Status StagedObjects::Commit() {
     }
     staged_.erase(first);
   }
-  if (!shelves_.empty()) shelves_.insert("objects");
-  for (const std::string& shelf : shelves_) {
-    if (const int code = SyncDirectoryAt(store_.fd(), shelf); code != 0) {
+  if (!object_directories_.empty()) object_directories_.insert("objects");
+  for (const std::string& directory : object_directories_) {
+    if (const int code = SyncDirectoryAt(store_.fd(), directory); code != 0) {
       return store_.Failure("sync", code);
     }
   }

@@ -48,7 +48,7 @@ class StagedObjects {
   const Store& store_;
   const Compress compress_;
   std::map<std::string, std::string> staged_;  // name in the store -> name in staging
-  std::set<std::string> shelves_;              // directories that contain names of ours
+  std::set<std::string> object_directories_;   // directories that contain names of ours
   uint64_t stored_bytes_ = 0;
 };
 

@@ -24,7 +24,7 @@ namespace {
 constexpr mode_t kOwnMode = 0700;
 constexpr mode_t kRestoredModes = 0755;
 
-enum class There {
+enum class TargetState {
   kAbsent,
   kDirectory,  // as in the bundle
   kTorn,       // written by an earlier restore, and too short
@@ -32,17 +32,17 @@ enum class There {
 };
 
 // `directory`: the entry's directory, or the staging directory.
-There Look(int directory, const std::string& name, const Entry& entry) {
+TargetState StateOf(int directory, const std::string& name, const Entry& entry) {
   struct stat info {};
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT ? There::kAbsent : There::kOther;
+    return errno == ENOENT ? TargetState::kAbsent : TargetState::kOther;
   }
-  if (entry.kind == Kind::kDirectory && S_ISDIR(info.st_mode)) return There::kDirectory;
+  if (entry.kind == Kind::kDirectory && S_ISDIR(info.st_mode)) return TargetState::kDirectory;
   // An engine's own file would not have exactly this nanosecond.
   const bool is_torn = entry.kind == Kind::kFile && S_ISREG(info.st_mode) &&
                        ModifiedNs(info) == entry.mtime_ns &&
                        static_cast<uint64_t>(info.st_size) < entry.size;
-  return is_torn ? There::kTorn : There::kOther;
+  return is_torn ? TargetState::kTorn : TargetState::kOther;
 }
 
 timespec TimeOf(const Entry& entry) {
@@ -80,7 +80,7 @@ int RenameToAbsent(int from, int to, const Entry& entry) {
     unlinkat(from, path, 0);
     return 0;
   }
-  if (Look(to, name, entry) != There::kAbsent) return EEXIST;
+  if (StateOf(to, name, entry) != TargetState::kAbsent) return EEXIST;
   return renameat(from, path, to, name.c_str()) == 0 ? 0 : errno;
 }
 
@@ -123,23 +123,24 @@ class RootRestore {
     return Ok();
   }
 
-  Status LayOut(const Entry& entry, const std::stop_token& stop, Restored* restored) {
+  Status Stage(const Entry& entry, const std::stop_token& stop, Restored* restored) {
     const std::string parent = Parent(entry.path);
     const auto known = directories_.find(parent);
-    const There around = known == directories_.end() ? There::kDirectory : known->second;
-    There there = around;
-    if (around == There::kDirectory) {
-      const Result<There> looked = LookBelow(parent, entry);
+    const TargetState parent_state =
+        known == directories_.end() ? TargetState::kDirectory : known->second;
+    TargetState state = parent_state;
+    if (parent_state == TargetState::kDirectory) {
+      const Result<TargetState> looked = StateBelow(parent, entry);
       if (!looked) return looked.error();
-      there = *looked;
+      state = *looked;
     }
-    if (entry.kind == Kind::kDirectory) directories_[entry.path] = there;
-    if (there == There::kOther) {
+    if (entry.kind == Kind::kDirectory) directories_[entry.path] = state;
+    if (state == TargetState::kOther) {
       if (entry.kind != Kind::kDirectory) ++restored->kept;
       return Ok();
     }
-    if (there == There::kDirectory) return Ok();
-    if (Status status = MakePlace(parent); !status) return status;
+    if (state == TargetState::kDirectory) return Ok();
+    if (Status status = MakeStagingDirectories(parent); !status) return status;
     switch (entry.kind) {
       case Kind::kDirectory:
         if (mkdirat(staging_.Get(), entry.path.c_str(), kOwnMode) != 0) return Failure(errno);
@@ -151,25 +152,25 @@ class RootRestore {
         SetTime(staging_.Get(), entry.path, entry);
         break;
       case Kind::kFile:
-        if (Status status = LayOutFile(entry, stop, restored); !status) return status;
+        if (Status status = StageFile(entry, stop, restored); !status) return status;
         break;
     }
     absent_.push_back(&entry);
-    torn_.push_back(there == There::kTorn);
+    torn_.push_back(state == TargetState::kTorn);
     return Ok();
   }
 
   // Moves everything into place, a directory with all below it at once.
-  Status Show(Restored* restored) {
+  Status MoveIntoPlace(Restored* restored) {
     opened_.Reset();                       // a path may lead to another directory now
     std::map<std::string, bool> is_moved;  // including everything below
-    std::vector<const Entry*> shown_directories;
+    std::vector<const Entry*> moved_directories;
     for (size_t i = 0; i < absent_.size(); ++i) {
       const Entry& entry = *absent_[i];
       const auto parent = is_moved.find(Parent(entry.path));
       int code = 0;
       if (parent == is_moved.end() || !parent->second) code = Move(entry, torn_[i]);
-      if (code == ENOENT && Look(staging_.Get(), entry.path, entry) == There::kAbsent) {
+      if (code == ENOENT && StateOf(staging_.Get(), entry.path, entry) == TargetState::kAbsent) {
         return Error{EIO, "restore to root " + root_.name + ", " + root_.directory + ": '" +
                               entry.path + "' was removed before it was in place; restore again"};
       }
@@ -178,7 +179,7 @@ class RootRestore {
       if (code != 0 && !is_lost) return Failure(code);
       if (entry.kind == Kind::kDirectory) {
         is_moved[entry.path] = code == 0;
-        if (code == 0) shown_directories.push_back(&entry);
+        if (code == 0) moved_directories.push_back(&entry);
       } else if (code != 0) {
         ++restored->kept;
       }
@@ -188,7 +189,7 @@ class RootRestore {
       }
     }
     // Sets the directories' times after their contents, innermost first.
-    for (auto entry = shown_directories.rbegin(); entry != shown_directories.rend(); ++entry) {
+    for (auto entry = moved_directories.rbegin(); entry != moved_directories.rend(); ++entry) {
       const UniqueFd fd = OpenBelow(fd_.Get(), (*entry)->path, O_RDONLY);
       if (!fd.IsValid()) continue;
       const timespec times[2] = {{0, UTIME_OMIT}, TimeOf(**entry)};
@@ -218,15 +219,15 @@ class RootRestore {
     return opened_.Get();
   }
 
-  Result<There> LookBelow(const std::string& parent, const Entry& entry) {
+  Result<TargetState> StateBelow(const std::string& parent, const Entry& entry) {
     const int directory = Opened(parent);
-    if (directory >= 0) return Look(directory, NameOf(entry.path), entry);
+    if (directory >= 0) return StateOf(directory, NameOf(entry.path), entry);
     if (errno == EPERM) {
       return Error{EPERM, "root " + root_.name + ", " + root_.directory + "/" + parent +
                               ": it is another user's, or others may write to it; chmod go-w, or " +
                               "give --root " + root_.name + "=DIR"};
     }
-    return errno == ENOENT ? There::kAbsent : There::kOther;
+    return errno == ENOENT ? TargetState::kAbsent : TargetState::kOther;
   }
 
   // Moves an entry to its place; 0 or errno.
@@ -238,7 +239,7 @@ class RootRestore {
     return renameat(staging_.Get(), entry.path.c_str(), directory, name.c_str()) == 0 ? 0 : errno;
   }
 
-  Status LayOutFile(const Entry& entry, const std::stop_token& stop, Restored* restored) {
+  Status StageFile(const Entry& entry, const std::stop_token& stop, Restored* restored) {
     const UniqueFd fd(openat(staging_.Get(), entry.path.c_str(),
                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd.IsValid()) return Failure(errno);
@@ -256,7 +257,7 @@ class RootRestore {
   }
 
   // Makes the directories that lead to missing entries, in the staging directory too.
-  Status MakePlace(const std::string& parent) {
+  Status MakeStagingDirectories(const std::string& parent) {
     if (!staging_.IsValid()) {
       const std::string name = kRestoring + RandomName();
       if (mkdirat(fd_.Get(), name.c_str(), kOwnMode) != 0) return Failure(errno);
@@ -267,8 +268,8 @@ class RootRestore {
         return Failure(errno);
       }
     }
-    if (parent == place_) return Ok();
-    place_ = parent;
+    if (parent == staged_parent_) return Ok();
+    staged_parent_ = parent;
     for (size_t end = 0; end < parent.size();) {
       end = std::min(parent.find('/', end + 1), parent.size());
       if (mkdirat(staging_.Get(), parent.substr(0, end).c_str(), kOwnMode) != 0 &&
@@ -302,10 +303,10 @@ class RootRestore {
   UniqueFd fd_;
   std::string staging_name_;
   UniqueFd staging_;
-  std::string place_;  // made last
+  std::string staged_parent_;  // made last
   std::string opened_path_;
   UniqueFd opened_;
-  std::map<std::string, There> directories_;
+  std::map<std::string, TargetState> directories_;
   std::vector<const Entry*> absent_;
   std::vector<bool> torn_;  // by root
 };
@@ -334,7 +335,7 @@ Result<Restored> Restore(const Store& store, const Manifest& manifest,
     if (Status status = restores.back()->Open(); !status) return status.error();
   }
   for (const Entry& entry : manifest.entries) {
-    Status status = restores[entry.root]->LayOut(entry, stop, &restored);
+    Status status = restores[entry.root]->Stage(entry, stop, &restored);
     if (status) continue;
     Error error = status.error();
     error.message += "; nothing is restored";
@@ -344,7 +345,7 @@ Result<Restored> Restore(const Store& store, const Manifest& manifest,
     return error;
   }
   for (const auto& restore : restores) {
-    if (Status status = restore->Show(&restored); !status) return status.error();
+    if (Status status = restore->MoveIntoPlace(&restored); !status) return status.error();
   }
   return restored;
 }

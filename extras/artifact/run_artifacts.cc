@@ -36,7 +36,7 @@ constexpr const char* kWarning = "warning: artifacts: ";
 void WarnOf(const std::string& message) { Complain(kWarning + message); }
 
 // Lowers this process's priority: the engine serves already.
-void StepBack() {
+void LowerPriority() {
   setpriority(PRIO_PROCESS, 0, kNice);
   syscall(SYS_ioprio_set, kIoWhoProcess, 0, kIoPriority);
 }
@@ -125,7 +125,7 @@ void RunArtifacts::Start(bool is_beside_command) {
   const std::lock_guard lock(mutex_);
   if (has_ended_ || capture_) return;
   Result<HelperProcess> helper = HelperProcess::Start([this, is_beside_command] {
-    if (is_beside_command) StepBack();
+    if (is_beside_command) LowerPriority();
     return CaptureNow();
   });
   if (!helper) return WarnOf("not captured: " + helper.error().message);

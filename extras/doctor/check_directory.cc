@@ -30,20 +30,20 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& directo
 }
 
 // As at the registration.
-std::string Registration(const DirectoryLook& look) {
-  std::string command = "ppcctl reg_policy " + ShellWord(look.parent) + " " +
-                        ShellWord(look.mount.value("policy", ""));
-  if (look.mount.value("backend", "") == "poll") command += " --backend poll";
-  const Json& config = JsonMember(look.mount, "config");
+std::string Registration(const DirectorySnapshot& dir) {
+  std::string command =
+      "ppcctl reg_policy " + ShellWord(dir.parent) + " " + ShellWord(dir.mount.value("policy", ""));
+  if (dir.mount.value("backend", "") == "poll") command += " --backend poll";
+  const Json& config = JsonMember(dir.mount, "config");
   if (!config.empty()) command += " " + ShellWord(DumpJson(config));
   return command;
 }
 
-void CheckPolicy(const DirectoryLook& look, Findings* out) {
-  const std::string directory = look.parent;
-  const std::string state = look.mount.value("state", "");
-  const std::string file = look.mount.value("policy_path", "");
-  const int runner = look.mount.value("pid", 0);
+void CheckPolicy(const DirectorySnapshot& dir, Findings* out) {
+  const std::string directory = dir.parent;
+  const std::string state = dir.mount.value("state", "");
+  const std::string file = dir.mount.value("policy_path", "");
+  const int runner = dir.mount.value("pid", 0);
   if (!file.empty() && access(file.c_str(), F_OK) != 0) {
     out->push_back({"policy-missing", directory,
                     "its policy's file " + file +
@@ -52,10 +52,9 @@ void CheckPolicy(const DirectoryLook& look, Findings* out) {
                     "ppcctl rm_policy " + ShellWord(directory), true});
   } else if (state == "failed") {
     out->push_back({"policy-failed", directory,
-                    "policy '" + look.mount.value("policy", "") +
-                        "' was given up: " + look.mount.value("last_error", ""),
-                    "ppcctl rm_policy " + ShellWord(directory) + " && " + Registration(look),
-                    true});
+                    "policy '" + dir.mount.value("policy", "") +
+                        "' was given up: " + dir.mount.value("last_error", ""),
+                    "ppcctl rm_policy " + ShellWord(directory) + " && " + Registration(dir), true});
   }
   const Result<std::string> status = ReadFile("/proc/" + std::to_string(runner) + "/status");
   if (runner > 0 && status && status->find("State:\tT") != std::string::npos) {
@@ -66,14 +65,14 @@ void CheckPolicy(const DirectoryLook& look, Findings* out) {
 }
 
 // Files that are read through a link outside of the directory, where no policy sees them.
-void CheckLinks(const Patient& patient, const DirectoryLook& look, Findings* out) {
+void CheckLinks(const SystemSnapshot& snapshot, const DirectorySnapshot& dir, Findings* out) {
   constexpr size_t kMostEntries = 100'000;
-  std::vector<std::string> inside = patient.registered;
-  inside.push_back(look.path);
+  std::vector<std::string> inside = snapshot.registered;
+  inside.push_back(dir.path);
   std::map<std::string, std::string> links;  // the directory of the target -> a link to it
   std::error_code error;
   size_t entries = 0;
-  for (fs::recursive_directory_iterator entry(look.path,
+  for (fs::recursive_directory_iterator entry(dir.path,
                                               fs::directory_options::skip_permission_denied, error);
        !error && entry != fs::recursive_directory_iterator() && ++entries < kMostEntries;
        entry.increment(error)) {
@@ -110,8 +109,8 @@ void CheckFile(const std::string& file, uint64_t* bytes, uint64_t* resident, Fin
        "sync " + ShellWord(file), true});
 }
 
-bool IsStarting(const DirectoryLook& look) {
-  const Json& services = JsonMember(look.mount, "services");
+bool IsStarting(const DirectorySnapshot& dir) {
+  const Json& services = JsonMember(dir.mount, "services");
   return std::any_of(services.begin(), services.end(),
                      [](const Json& service) { return service.value("state", "") == "started"; });
 }
@@ -127,38 +126,38 @@ bool GoesPastPageCache(const std::string& file) {
 
 }  // namespace
 
-void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out) {
-  if (look.parent.empty()) {
+void CheckDirectory(const SystemSnapshot& snapshot, const DirectorySnapshot& dir, Findings* out) {
+  if (dir.parent.empty()) {
     // Without ppcd, or with it off, nothing is registered; CheckDaemon reports that.
-    if (patient.daemon_error == 0 && !patient.daemon.value("off", false)) {
-      out->push_back({"not-registered", look.path, "no policy looks after it",
-                      "ppcctl reg_policy " + ShellWord(look.path) + " maio", true});
+    if (snapshot.daemon_error == 0 && !snapshot.daemon.value("off", false)) {
+      out->push_back({"not-registered", dir.path, "no policy looks after it",
+                      "ppcctl reg_policy " + ShellWord(dir.path) + " maio", true});
     }
   } else {
-    CheckPolicy(look, out);
+    CheckPolicy(dir, out);
   }
-  CheckLinks(patient, look, out);
-  const std::vector<MountEntry> table = ReadMountTable(patient.roots);
-  const MountEntry* mount = FindMount(table, look.path);
+  CheckLinks(snapshot, dir, out);
+  const std::vector<MountEntry> table = ReadMountTable(snapshot.roots);
+  const MountEntry* mount = FindMount(table, dir.path);
   const std::string type = mount == nullptr ? "" : mount->type;
-  if (type.starts_with("fuse") && type != "fuseblk" && !look.model_files.empty() &&
-      GoesPastPageCache(look.model_files.front())) {
+  if (type.starts_with("fuse") && type != "fuseblk" && !dir.model_files.empty() &&
+      GoesPastPageCache(dir.model_files.front())) {
     out->push_back(
-        {"past-page-cache", look.path,
+        {"past-page-cache", dir.path,
          type + " on " + mount->point +
              " keeps no pages (its server asks for direct_io): nothing can be prefetched",
          "mount it without direct_io", true});
   }
   uint64_t bytes = 0;
   uint64_t resident = 0;
-  for (const std::string& file : look.model_files) CheckFile(file, &bytes, &resident, out);
+  for (const std::string& file : dir.model_files) CheckFile(file, &bytes, &resident, out);
   // While a service starts, its policy has just loaded the files.
-  if (bytes > 0 && !IsStarting(look) &&
+  if (bytes > 0 && !IsStarting(dir) &&
       static_cast<double>(resident) >= kCachedShare * static_cast<double>(bytes)) {
-    out->push_back({"cached", look.path,
+    out->push_back({"cached", dir.path,
                     HumanBytes(resident) + " of " + HumanBytes(bytes) +
                         " of models are in memory already: a start has nothing to wait for",
-                    "ppcctl drop " + ShellWord(look.path), false});
+                    "ppcctl drop " + ShellWord(dir.path), false});
   }
 }
 

@@ -34,16 +34,16 @@ std::string Text(const std::string& path) {
 }
 
 // "none", "integrity", "confidentiality": the word in brackets.
-std::string Lockdown(const Patient& patient) {
-  const std::string text = Text(patient.roots.Sys("/kernel/security/lockdown"));
+std::string Lockdown(const SystemSnapshot& snapshot) {
+  const std::string text = Text(snapshot.roots.Sys("/kernel/security/lockdown"));
   const size_t open = text.find('[');
   const size_t close = text.find(']', open);
   return close == std::string::npos ? "none" : text.substr(open + 1, close - open - 1);
 }
 
 // The module's file for this kernel, "" = none.
-std::string ModuleFile(const Patient& patient) {
-  const std::string below = patient.host + "/lib/modules/" + patient.release;
+std::string ModuleFile(const SystemSnapshot& snapshot) {
+  const std::string below = snapshot.host + "/lib/modules/" + snapshot.release;
   for (const char* folder : {"/updates/dkms", "/updates", "/extra", "/kernel/fs/ppc", "/kmod"}) {
     for (const char* ending : {"", ".xz", ".zst", ".gz"}) {
       std::string file = below + folder + "/ppc.ko" + ending;
@@ -68,10 +68,10 @@ bool IsSigned(const std::string& file) {
 }
 
 // Mount points of type ppc in fstab that are not mounted.
-std::vector<std::string> NotMounted(const Patient& patient) {
+std::vector<std::string> NotMounted(const SystemSnapshot& snapshot) {
   std::vector<std::string> points;
-  const std::vector<MountEntry> table = ReadMountTable(patient.roots);
-  std::istringstream lines(Text(patient.host + "/etc/fstab"));
+  const std::vector<MountEntry> table = ReadMountTable(snapshot.roots);
+  std::istringstream lines(Text(snapshot.host + "/etc/fstab"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     std::string source, point, type;
@@ -83,31 +83,32 @@ std::vector<std::string> NotMounted(const Patient& patient) {
   return points;
 }
 
-std::string StartCommand(const Patient& patient) {
-  const std::string command = control::HowToStart(patient.socket, patient.host);
+std::string StartCommand(const SystemSnapshot& snapshot) {
+  const std::string command = control::HowToStart(snapshot.socket, snapshot.host);
   return command.starts_with("ppcd") ? command + " &" : command;
 }
 
 // The state of ppcd's process; "" = none runs.
-std::string DaemonStatus(const Patient& patient) {
-  return Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
+std::string DaemonStatus(const SystemSnapshot& snapshot) {
+  return Text(
+      snapshot.roots.Proc("/" + std::to_string(snapshot.daemon.value("pid", 0)) + "/status"));
 }
 
 // As root, with the capabilities of a service manager or root shell.
-std::string RestartCommand(const Patient& patient) {
-  std::string start = StartCommand(patient);
+std::string RestartCommand(const SystemSnapshot& snapshot) {
+  std::string start = StartCommand(snapshot);
   if (start.starts_with("systemctl")) return "systemctl restart ppcd";
   // Root's ppcd does not take over files that another user may have written.
-  if (NumberAfter(DaemonStatus(patient), "Uid:").value_or(0) != 0) {
-    start = "ppcd --socket " + ShellWord(patient.socket) + " --state-dir " +
-            ShellWord(patient.socket + ".state") + " &";
+  if (NumberAfter(DaemonStatus(snapshot), "Uid:").value_or(0) != 0) {
+    start = "ppcd --socket " + ShellWord(snapshot.socket) + " --state-dir " +
+            ShellWord(snapshot.socket + ".state") + " &";
   }
-  const std::string pid = std::to_string(patient.daemon.value("pid", 0));
+  const std::string pid = std::to_string(snapshot.daemon.value("pid", 0));
   return "kill " + pid + " && tail --pid=" + pid + " -f /dev/null && " + start;
 }
 
 // Comments out a mount point's line in fstab.
-std::string WithoutLine(const Patient& patient, const std::string& point) {
+std::string WithoutLine(const SystemSnapshot& snapshot, const std::string& point) {
   std::string pattern;
   for (const char c : point) {
     // Characters with a meaning in the regular expression.
@@ -115,28 +116,28 @@ std::string WithoutLine(const Patient& patient, const std::string& point) {
     pattern += c;
   }
   return "sed -i " + ShellWord("s|^[^#]*\\s" + pattern + "\\s\\s*ppc\\s|# &|") + " " +
-         ShellWord(patient.host + "/etc/fstab");
+         ShellWord(snapshot.host + "/etc/fstab");
 }
 
-void CheckModule(const Patient& patient, Findings* out) {
-  const bool is_loaded = Exists(patient.roots.Sys("/module/ppc"));
-  const std::string file = ModuleFile(patient);
-  for (const std::string& point : NotMounted(patient)) {
+void CheckModule(const SystemSnapshot& snapshot, Findings* out) {
+  const bool is_loaded = Exists(snapshot.roots.Sys("/module/ppc"));
+  const std::string file = ModuleFile(snapshot);
+  for (const std::string& point : NotMounted(snapshot)) {
     if (is_loaded) {
       out->push_back({"not-mounted", point, "fstab lists it, and it is not mounted",
                       "mount " + ShellWord(point), true});
     } else if (file.empty()) {
       out->push_back(
           {"no-module", point,
-           "fstab lists it as a ppc mount, and kernel " + patient.release + " has no module ppc",
-           "dkms autoinstall -k " + patient.release + " && mount " + ShellWord(point), true});
-    } else if (Lockdown(patient) != "none" && !IsSigned(file)) {
+           "fstab lists it as a ppc mount, and kernel " + snapshot.release + " has no module ppc",
+           "dkms autoinstall -k " + snapshot.release + " && mount " + ShellWord(point), true});
+    } else if (Lockdown(snapshot) != "none" && !IsSigned(file)) {
       out->push_back(
           {"unsigned-module", point,
            "the kernel is locked down and takes signed modules only; " + file +
                " is not signed.  Sign it with a key that the machine's owner has enrolled (mokutil "
                "--import), or do without the mount: the observer needs no module",
-           WithoutLine(patient, point), true});
+           WithoutLine(snapshot, point), true});
     } else {
       out->push_back({"no-module", point, "fstab lists it as a ppc mount; the module is not loaded",
                       "modprobe ppc && mount " + ShellWord(point), true});
@@ -144,16 +145,16 @@ void CheckModule(const Patient& patient, Findings* out) {
   }
   // Every mount has a device.
   std::error_code error;
-  for (fs::directory_iterator entry(patient.roots.Sys("/fs/ppc"), error);
+  for (fs::directory_iterator entry(snapshot.roots.Sys("/fs/ppc"), error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string device = "/dev/ppc" + entry->path().filename().string();
     struct stat info {};
-    if (stat((patient.host + device).c_str(), &info) != 0) {
+    if (stat((snapshot.host + device).c_str(), &info) != 0) {
       out->push_back({"no-device", device, "a ppc mount has no device file here",
                       "udevadm trigger --action=add --subsystem-match=ppc", true});
       continue;
     }
-    const std::string status = DaemonStatus(patient);
+    const std::string status = DaemonStatus(snapshot);
     const std::optional<uint64_t> user = NumberAfter(status, "Uid:");
     const uint64_t caps = NumberAfter(status, "CapEff:", 16).value_or(~uint64_t{0});
     constexpr uint64_t kOverride = uint64_t{1} << 1;  // CAP_DAC_OVERRIDE
@@ -161,7 +162,7 @@ void CheckModule(const Patient& patient, Findings* out) {
       out->push_back({"device-permission", device,
                       "ppcd runs as user " + std::to_string(*user) +
                           " and may not open it.  Start it as root, and register again what it has",
-                      RestartCommand(patient), true});
+                      RestartCommand(snapshot), true});
     }
   }
 }
@@ -175,8 +176,8 @@ constexpr std::array kObserverNeeds = {
     Capability{"CAP_SYS_NICE", 23}, Capability{"CAP_PERFMON", 38}, Capability{"CAP_BPF", 39}};
 constexpr uint64_t kSysAdmin = uint64_t{1} << 21;
 
-std::string MissingCapabilities(const Patient& patient) {
-  const std::optional<uint64_t> caps = NumberAfter(DaemonStatus(patient), "CapEff:", 16);
+std::string MissingCapabilities(const SystemSnapshot& snapshot) {
+  const std::optional<uint64_t> caps = NumberAfter(DaemonStatus(snapshot), "CapEff:", 16);
   if (!caps) return "";
   std::string missing;
   for (const Capability& each : kObserverNeeds) {
@@ -189,23 +190,23 @@ std::string MissingCapabilities(const Patient& patient) {
 }
 
 // The PID of a stopped process called `name`.
-int StoppedProcess(const Patient& patient, const std::string& name) {
-  for (const int pid : ListNumbers(patient.roots.Proc(""))) {
-    const std::string process = patient.roots.Proc("/" + std::to_string(pid));
+int StoppedProcess(const SystemSnapshot& snapshot, const std::string& name) {
+  for (const int pid : ListNumbers(snapshot.roots.Proc(""))) {
+    const std::string process = snapshot.roots.Proc("/" + std::to_string(pid));
     if (Trim(Text(process + "/comm")) != name) continue;
-    if (ProcessState(patient.roots, pid) == 'T') return pid;
+    if (ProcessState(snapshot.roots, pid) == 'T') return pid;
   }
   return 0;
 }
 
 }  // namespace
 
-void CheckMachine(const Patient& patient, Findings* out) {
-  CheckModule(patient, out);
-  const bool has_btf = Exists(patient.roots.Sys("/kernel/btf/vmlinux"));
-  bool is_polling = patient.directories.empty();
-  for (const DirectoryLook& look : patient.directories) {
-    const std::string backend = look.mount.is_object() ? look.mount.value("backend", "") : "";
+void CheckMachine(const SystemSnapshot& snapshot, Findings* out) {
+  CheckModule(snapshot, out);
+  const bool has_btf = Exists(snapshot.roots.Sys("/kernel/btf/vmlinux"));
+  bool is_polling = snapshot.directories.empty();
+  for (const DirectorySnapshot& dir : snapshot.directories) {
+    const std::string backend = dir.mount.is_object() ? dir.mount.value("backend", "") : "";
     is_polling = is_polling || backend.empty() || backend == "poll";
   }
   // The module needs none of the following.
@@ -216,45 +217,45 @@ void CheckMachine(const Patient& patient, Findings* out) {
          "the kernel has no BTF (/sys/kernel/btf/vmlinux), so the observer cannot attach; "
          "directories are polled",
          "boot a kernel with CONFIG_DEBUG_INFO_BTF, or mount the directory with the module", true});
-  } else if (Lockdown(patient) == "confidentiality") {
+  } else if (Lockdown(snapshot) == "confidentiality") {
     out->push_back({"lockdown", "",
                     "the kernel is locked down for confidentiality, so the observer cannot attach; "
                     "directories are polled",
                     "boot with lockdown=integrity, or mount the directory with the (signed) module",
                     true});
-  } else if (const std::string missing = MissingCapabilities(patient); !missing.empty()) {
+  } else if (const std::string missing = MissingCapabilities(snapshot); !missing.empty()) {
     out->push_back({"no-capability", "ppcd",
                     "it lacks " + missing +
                         ", so the observer cannot attach; directories are polled.  "
                         "Start it as root, with these capabilities",
-                    RestartCommand(patient), true});
+                    RestartCommand(snapshot), true});
   }
 }
 
-void CheckDaemon(const Patient& patient, Findings* out) {
-  switch (patient.daemon_error) {
+void CheckDaemon(const SystemSnapshot& snapshot, Findings* out) {
+  switch (snapshot.daemon_error) {
     case 0:
-      if (!patient.daemon.value("off", false)) return;
+      if (!snapshot.daemon.value("off", false)) return;
       out->push_back({"off", "", "PPC is switched off on this machine", "ppcctl on", true});
       return;
     case EACCES:
     case EPERM:
-      out->push_back({"daemon-refuses", "ppcd", patient.daemon_says, "ask as root", true});
+      out->push_back({"daemon-refuses", "ppcd", snapshot.daemon_says, "ask as root", true});
       return;
     case ETIMEDOUT:
     case EAGAIN:
-      if (const int pid = StoppedProcess(patient, "ppcd"); pid != 0) {
+      if (const int pid = StoppedProcess(snapshot, "ppcd"); pid != 0) {
         out->push_back({"daemon-hangs", "ppcd",
                         "process " + std::to_string(pid) + " is stopped and answers nobody",
                         "kill -CONT " + std::to_string(pid), true});
       } else {
-        out->push_back({"daemon-hangs", "ppcd", "it does not answer: " + patient.daemon_says,
+        out->push_back({"daemon-hangs", "ppcd", "it does not answer: " + snapshot.daemon_says,
                         "systemctl restart ppcd", true});
       }
       return;
     default:
-      out->push_back({"daemon-down", "ppcd", "it does not run: " + patient.daemon_says,
-                      StartCommand(patient), true});
+      out->push_back({"daemon-down", "ppcd", "it does not run: " + snapshot.daemon_says,
+                      StartCommand(snapshot), true});
   }
 }
 

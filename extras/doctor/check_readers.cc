@@ -90,8 +90,8 @@ std::string NameOf(const Reader& reader) {
 
 }  // namespace
 
-void CheckReaders(const Patient& /*patient*/, const DirectoryLook& look, Findings* out) {
-  for (const Reader& reader : look.readers) {
+void CheckReaders(const SystemSnapshot& /*snapshot*/, const DirectorySnapshot& dir, Findings* out) {
+  for (const Reader& reader : dir.readers) {
     if (!reader.direct_file.empty()) {
       out->push_back({"o-direct", NameOf(reader),
                       "it reads " + reader.direct_file +
@@ -111,8 +111,8 @@ void CheckReaders(const Patient& /*patient*/, const DirectoryLook& look, Finding
   }
 }
 
-void CheckCommand(const Patient& patient, Findings* out) {
-  CheckWords("the command", patient.command, false, out);
+void CheckCommand(const SystemSnapshot& snapshot, Findings* out) {
+  CheckWords("the command", snapshot.command, false, out);
 }
 
 }  // namespace ppc::ctl

@@ -38,16 +38,16 @@ void Print(const Findings& findings, size_t directories) {
 
 }  // namespace
 
-Findings Examine(const Patient& patient) {
+Findings Examine(const SystemSnapshot& snapshot) {
   Findings findings;
-  CheckDaemon(patient, &findings);
-  CheckMachine(patient, &findings);
-  for (const DirectoryLook& look : patient.directories) {
-    CheckDirectory(patient, look, &findings);
-    CheckServices(patient, look, &findings);
-    CheckReaders(patient, look, &findings);
+  CheckDaemon(snapshot, &findings);
+  CheckMachine(snapshot, &findings);
+  for (const DirectorySnapshot& dir : snapshot.directories) {
+    CheckDirectory(snapshot, dir, &findings);
+    CheckServices(snapshot, dir, &findings);
+    CheckReaders(snapshot, dir, &findings);
   }
-  CheckCommand(patient, &findings);
+  CheckCommand(snapshot, &findings);
   return findings;
 }
 
@@ -72,15 +72,15 @@ static int Doctor(const Args& args) {
     if (!real) return Failed(PosixError(args.operands[0], errno));
     directory = real.get();
   }
-  Patient patient = LookAtPatient(directory, *timeout);
-  patient.command = args.command;
-  const Findings findings = Examine(patient);
+  SystemSnapshot snapshot = TakeSnapshot(directory, *timeout);
+  snapshot.command = args.command;
+  const Findings findings = Examine(snapshot);
   bool has_problem = false;
   for (const Finding& finding : findings) has_problem = has_problem || finding.is_problem;
   if (WantsJson()) {
-    PrintJson({{"findings", FindingsJson(findings)}, {"directories", patient.directories.size()}});
+    PrintJson({{"findings", FindingsJson(findings)}, {"directories", snapshot.directories.size()}});
   } else {
-    Print(findings, patient.directories.size());
+    Print(findings, snapshot.directories.size());
   }
   return has_problem ? kExitFailed : kExitOk;
 }

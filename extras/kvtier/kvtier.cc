@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kvtier: the policy for directories of KV-cache objects.  Connects hooks to walks, table and
-// keeper, and decides nothing itself.  docs/kvtier.md describes it and its limits.
+// cache, and decides nothing itself.  docs/kvtier.md describes it and its limits.
 //
 // Threads: as in ppc.h.
 #include <algorithm>
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "extras/kvtier/clock_cache.h"
 #include "extras/kvtier/config.h"
-#include "extras/kvtier/keeper.h"
-#include "extras/kvtier/ledger.h"
 #include "extras/kvtier/object_table.h"
+#include "extras/kvtier/prefetch_budget.h"
 #include "extras/kvtier/walks.h"
 #include "ppc.hpp"
 
@@ -38,24 +38,24 @@ class KvTier : public Policy {
     }
     config_ = *config;
     table_ = std::make_unique<ObjectTable>(config_.table);
-    keeper_ = std::make_unique<Keeper>(table_.get(), config_.block);
+    cache_ = std::make_unique<ClockCache>(table_.get(), config_.block);
     const auto interrupt = [this](uint32_t service, uint32_t group) {
       context()->interrupt_of(context(), service, group);
     };
     walks_ = std::make_unique<Walks>(
-        table_.get(), keeper_.get(), &ledger_,
+        table_.get(), cache_.get(), &budget_,
         Walks::Options{.block_bytes = config_.block, .interrupt = interrupt});
     // Native read-ahead stays on: a demand window would load more of an object than is read.
     return context()->want(context(), PPC_WANT_PROGRESS, config_.block);
   }
 
   prefetch_ios* Prefetch(const miss_io& miss) override {
-    See(miss);
+    HandleEvent(miss);
     return nullptr;  // the runtime calls Plan() next
   }
 
   void Event(const miss_io& event) override {
-    if (event.kind == PPC_PROGRESS || event.kind == PPC_ACCESS) See(event);
+    if (event.kind == PPC_PROGRESS || event.kind == PPC_ACCESS) HandleEvent(event);
   }
 
   prefetch_ios* Plan(const ppc_plan_request& request) override {
@@ -68,7 +68,7 @@ class KvTier : public Policy {
 
   evict_ios* Evict(const miss_io*) override {
     list_.Clear();
-    keeper_->Drop(Missing(), &list_);
+    cache_->Drop(BytesToDrop(), &list_);
     return list_.Evict();
   }
 
@@ -99,7 +99,7 @@ class KvTier : public Policy {
 
  private:
   // Takes events of all readers until a service was started, then only of services' readers.
-  void See(const miss_io& event) {
+  void HandleEvent(const miss_io& event) {
     if (event.service < 0 && !services_.empty()) return;
     Arrival arrival{.reader = {.pid = event.pid,
                                .tid = config_.reader == ReaderIs::kThread ? event.tid : 0,
@@ -125,7 +125,7 @@ class KvTier : public Policy {
   }
 
   // So that one chunk fits below the threshold.
-  uint64_t Missing() const {
+  uint64_t BytesToDrop() const {
     uint64_t missing = 0;
     const auto look = [&](uint32_t service) {
       ppc_memory memory = {};
@@ -147,16 +147,16 @@ class KvTier : public Policy {
             {"walks", walks_->size()},
             {"ahead_objects", walks_->deepest()},
             {"late_objects", walks_->late()},
-            {"right_bytes", ledger_.right_bytes()},
-            {"wrong_bytes", ledger_.wrong_bytes()},
-            {"kept_bytes", keeper_->kept_bytes()},
-            {"dropped_bytes", keeper_->dropped_bytes()}};
+            {"right_bytes", budget_.right_bytes()},
+            {"wrong_bytes", budget_.wrong_bytes()},
+            {"kept_bytes", cache_->kept_bytes()},
+            {"dropped_bytes", cache_->dropped_bytes()}};
   }
 
   Config config_;
   std::unique_ptr<ObjectTable> table_;
-  std::unique_ptr<Keeper> keeper_;
-  Ledger ledger_;
+  std::unique_ptr<ClockCache> cache_;
+  PrefetchBudget budget_;
   std::unique_ptr<Walks> walks_;
   std::map<std::string, uint32_t> services_;  // number by ID
   ppc::IoList list_;

@@ -24,25 +24,26 @@ Walk::Slot* Walk::Find(Key key) {
   return nullptr;
 }
 
-void Walk::Forget(const Slot& slot, bool is_wrong, ObjectTable* table, Ledger* ledger) const {
+void Walk::Forget(const Slot& slot, bool is_wrong, ObjectTable* table,
+                  PrefetchBudget* budget) const {
   Object* const object = table->Find(slot.key);
   if (object == nullptr || object->walk != number_ + 1) return;
   object->walk = 0;
   if (!is_wrong || slot.is_read) return;
   // An object still being loaded counts when it is cached.
-  if (object->Is(Object::kGuessed)) ledger->Wrong(object->bytes());
+  if (object->Is(Object::kGuessed)) budget->NoteWrong(object->bytes());
   if (object->Is(Object::kGuessed) || (slot.is_asked && !slot.is_done)) object->Set(Object::kWrong);
 }
 
-void Walk::ForgetAll(bool is_wrong, ObjectTable* table, Ledger* ledger) {
-  for (const Slot& slot : slots_) Forget(slot, is_wrong, table, ledger);
+void Walk::ForgetAll(bool is_wrong, ObjectTable* table, PrefetchBudget* budget) {
+  for (const Slot& slot : slots_) Forget(slot, is_wrong, table, budget);
   slots_.clear();
   ahead_from_ = 0;
   ahead_bytes_ = 0;
 }
 
-void Walk::Confirm(Object* before, Object* object, ObjectTable* table, Ledger* ledger) {
-  if (run_bytes_ == 0) ledger->First(/*is_right=*/true);
+void Walk::Confirm(Object* before, Object* object, ObjectTable* table, PrefetchBudget* budget) {
+  if (run_bytes_ == 0) budget->NoteFirstGuess(/*is_right=*/true);
   if (before != nullptr) {
     proof_ = before->confidence == 0 ? proof_ + 1 : 0;
     table->Follow(before, object->key);
@@ -55,7 +56,8 @@ void Walk::Confirm(Object* before, Object* object, ObjectTable* table, Ledger* l
   left_for_ = 0;
 }
 
-bool Walk::Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger) {
+bool Walk::Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+                PrefetchBudget* budget) {
   Slot* const slot = Find(object->key);
   if (slot == nullptr) return is_miss;
   const auto at = static_cast<size_t>(
@@ -64,12 +66,12 @@ bool Walk::Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* tabl
   slot->is_read = true;
   Object* before = nullptr;
   if (at == ahead_from_) before = table->Find(at == 0 ? last_ : slots_[at - 1].key);
-  Confirm(before, object, table, ledger);
+  Confirm(before, object, table, budget);
   const bool is_late = is_miss || !slot->is_done || now_ns < slot->done_ns + kJustNowNs;
-  pace_.Arrive(now_ns, is_late, /*was_expected=*/true);
+  distance_.NoteArrival(now_ns, is_late, /*was_expected=*/true);
   for (; ahead_from_ <= at; ahead_from_++) ahead_bytes_ -= slots_[ahead_from_].bytes;
   while (ahead_from_ > 0 && (slots_.front().is_read || ahead_from_ > kDisorder)) {
-    Forget(slots_.front(), /*is_wrong=*/true, table, ledger);
+    Forget(slots_.front(), /*is_wrong=*/true, table, budget);
     last_ = slots_.front().key;
     slots_.pop_front();
     ahead_from_--;
@@ -77,35 +79,36 @@ bool Walk::Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* tabl
   return is_late;
 }
 
-void Walk::Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger) {
-  Confirm(table->Find(tail()), object, table, ledger);
-  pace_.Arrive(now_ns, is_miss, /*was_expected=*/ahead() > 0);
-  ForgetAll(/*is_wrong=*/false, table, ledger);
+void Walk::Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+                PrefetchBudget* budget) {
+  Confirm(table->Find(tail()), object, table, budget);
+  distance_.NoteArrival(now_ns, is_miss, /*was_expected=*/ahead() > 0);
+  ForgetAll(/*is_wrong=*/false, table, budget);
   last_ = object->key;
 }
 
 void Walk::Learn(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
-                 Ledger* ledger) {
+                 PrefetchBudget* budget) {
   if (Object* const before = table->Find(tail())) table->Follow(before, object->key);
-  ForgetAll(/*is_wrong=*/true, table, ledger);
+  ForgetAll(/*is_wrong=*/true, table, budget);
   last_ = object->key;
   Note(object->key);
   depth_ = 1;
   run_bytes_ = 0;
   proof_ = 0;
-  pace_.Arrive(now_ns, is_miss, /*was_expected=*/false);
+  distance_.NoteArrival(now_ns, is_miss, /*was_expected=*/false);
 }
 
-void Walk::Stray(Key key, Ledger* ledger) {
+void Walk::Stray(Key key, PrefetchBudget* budget) {
   if (strays_++ > 0) return;
-  if (run_bytes_ == 0) ledger->First(/*is_right=*/false);
+  if (run_bytes_ == 0) budget->NoteFirstGuess(/*is_right=*/false);
   left_for_ = key;
   proof_ = 0;
   depth_ = std::max<size_t>(depth_ / 2, 1);
 }
 
 void Walk::Extend(uint64_t most_bytes, ObjectTable* table) {
-  const size_t most = std::min<size_t>(depth_, pace_.Needed());
+  const size_t most = std::min<size_t>(depth_, distance_.Needed());
   size_t gone = 0;
   while (ahead() < most) {
     Object* const end = table->Find(tail());
@@ -126,17 +129,17 @@ void Walk::Extend(uint64_t most_bytes, ObjectTable* table) {
   }
 }
 
-void Walk::End(bool is_left, ObjectTable* table, Ledger* ledger) {
+void Walk::End(bool is_left, ObjectTable* table, PrefetchBudget* budget) {
   Object* const from = table->Find(ahead_from_ == 0 ? last_ : slots_[ahead_from_ - 1].key);
   if (is_left && from != nullptr && from->next != 0 && from->next != left_for_)
     table->Fail(from, left_for_);
-  ForgetAll(/*is_wrong=*/true, table, ledger);
+  ForgetAll(/*is_wrong=*/true, table, budget);
 }
 
-void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
+void PrefetchDistance::NoteArrival(uint64_t now_ns, bool has_waited, bool was_expected) {
   if (arrived_ns_ != 0 && now_ns >= arrived_ns_) {
     const uint64_t step = now_ns - arrived_ns_;
-    Count(step, has_waited);
+    CountBurst(step, has_waited);
     if (!has_waited_) {
       step_ns_ = is_measured_ ? Smooth(step_ns_, step, 64) : step;
       is_measured_ = true;
@@ -164,7 +167,7 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
 
 // Objects that follow each other faster than any could be loaded must be cached before the first is
 // read: as many as in the last bursts.
-void Pace::Count(uint64_t step, bool has_waited) {
+void PrefetchDistance::CountBurst(uint64_t step, bool has_waited) {
   if (load_ns_ == 0) return;  // the speed of loads is unknown
   // A reader that waited did so for its load, and for loads before it in the queue.
   const uint64_t own = has_waited ? step / 4 : step;
@@ -177,19 +180,19 @@ void Pace::Count(uint64_t step, bool has_waited) {
 }
 
 // The minimum excludes our own queue; it rises again when the device is slow.
-void Pace::Loaded(uint64_t took_ns) {
+void PrefetchDistance::NoteLoad(uint64_t took_ns) {
   load_ns_ = load_ns_ == 0 || took_ns < load_ns_ ? took_ns : Smooth(load_ns_, took_ns, 64);
 }
 
-Pace Pace::OfNext() const {
-  Pace next;
+PrefetchDistance PrefetchDistance::ForNext() const {
+  PrefetchDistance next;
   next.step_ns_ = step_ns_;
   next.load_ns_ = load_ns_;
   next.burst_ = burst_;
   return next;
 }
 
-uint64_t Pace::Needed() const {
+uint64_t PrefetchDistance::Needed() const {
   if (load_ns_ == 0) return kUnknown;
   const uint64_t step = std::max<uint64_t>(step_ns_, 1000);
   return std::min<uint64_t>((2 + 2 * load_ns_ / step) * boost_ + burst_, 1 << 20);

@@ -14,8 +14,8 @@
 #include <deque>
 #include <optional>
 
-#include "extras/kvtier/ledger.h"
 #include "extras/kvtier/object_table.h"
+#include "extras/kvtier/prefetch_budget.h"
 
 namespace ppc::kvtier {
 
@@ -23,16 +23,16 @@ namespace ppc::kvtier {
 // between objects while nothing is missing, the time of a load, the size of a burst, and how often
 // an object was late.
 // Threads: one at a time.
-class Pace {
+class PrefetchDistance {
  public:
   // The initial pace of the next reader: as fast as this one, from the same device.
-  Pace OfNext() const;
+  PrefetchDistance ForNext() const;
 
   // The reader has reached an object; has_waited: for the disk; was_expected: it should have been
   // cached.
-  void Arrive(uint64_t now_ns, bool has_waited, bool was_expected);
+  void NoteArrival(uint64_t now_ns, bool has_waited, bool was_expected);
   // An object was loaded, this long after the request.
-  void Loaded(uint64_t took_ns);
+  void NoteLoad(uint64_t took_ns);
 
   // Objects.  At least 2, so that one is loaded while the other is read.
   uint64_t Needed() const;
@@ -41,7 +41,7 @@ class Pace {
   uint64_t load_ns() const { return load_ns_; }
 
  private:
-  void Count(uint64_t step, bool has_waited);
+  void CountBurst(uint64_t step, bool has_waited);
 
   // Used while the time of a load is unknown.
   static constexpr uint64_t kUnknown = 64;
@@ -84,33 +84,36 @@ class Walk {
 
   // number: index among all walks; depth: objects of the first guess.
   Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first, size_t depth,
-       const Pace& pace)
+       const PrefetchDistance& distance)
       : reader_(reader),
         service_(service),
         xpu_(xpu),
         number_(number),
         last_(first),
         depth_(depth),
-        pace_(pace) {
+        distance_(distance) {
     recent_[0] = first;
   }
 
   // An expected object was read; true: its reader had to wait for it.
-  bool Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
+  bool Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+            PrefetchBudget* budget);
   // The successor of all expected objects was read: the reader has read those without an event.
-  void Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
+  void Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+            PrefetchBudget* budget);
   // Nothing was expected after the last object, and this one was read.
-  void Learn(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger);
+  void Learn(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+             PrefetchBudget* budget);
   // Whether the object's successor may be expected.
   bool IsReliable(const Object& object) const {
     return object.next != 0 && (object.confidence > 0 || proof_ >= kProof);
   }
   // An unexpected object was read.
-  void Stray(Key key, Ledger* ledger);
+  void Stray(Key key, PrefetchBudget* budget);
   // Expects more objects, up to `most_bytes` ahead.
   void Extend(uint64_t most_bytes, ObjectTable* table);
   // Ends all expectations.  is_left: because the reader went elsewhere.
-  void End(bool is_left, ObjectTable* table, Ledger* ledger);
+  void End(bool is_left, ObjectTable* table, PrefetchBudget* budget);
 
   Slot* Find(Key key);
   // Whether it is one of the last objects: its events come late.
@@ -131,8 +134,8 @@ class Walk {
   uint64_t run_bytes() const { return run_bytes_; }
   uint32_t strays() const { return strays_; }
   size_t depth() const { return depth_; }
-  Pace& pace() { return pace_; }
-  const Pace& pace() const { return pace_; }
+  PrefetchDistance& distance() { return distance_; }
+  const PrefetchDistance& distance() const { return distance_; }
   uint64_t read_ns = 0;  // time of its last read
   uint64_t turn = 0;     // order of the last moves among all walks
 
@@ -144,11 +147,11 @@ class Walk {
   static constexpr size_t kDisorder = 64;        // objects by which one may come late
   static constexpr size_t kMostGoneAtOnce = 16;  // removed files
 
-  void Forget(const Slot& slot, bool is_wrong, ObjectTable* table, Ledger* ledger) const;
+  void Forget(const Slot& slot, bool is_wrong, ObjectTable* table, PrefetchBudget* budget) const;
   // An expected object came after `before`, the last in order; nullptr: out of order.
-  void Confirm(Object* before, Object* object, ObjectTable* table, Ledger* ledger);
+  void Confirm(Object* before, Object* object, ObjectTable* table, PrefetchBudget* budget);
   void Note(Key key) { recent_[next_recent_++ % recent_.size()] = key; }
-  void ForgetAll(bool is_wrong, ObjectTable* table, Ledger* ledger);
+  void ForgetAll(bool is_wrong, ObjectTable* table, PrefetchBudget* budget);
 
   const Reader reader_;
   const uint32_t service_;
@@ -165,7 +168,7 @@ class Walk {
   Key left_for_ = 0;  // object read instead of the expected one
   std::array<Key, 4> recent_{};
   size_t next_recent_ = 1;
-  Pace pace_;
+  PrefetchDistance distance_;
 };
 
 }  // namespace ppc::kvtier

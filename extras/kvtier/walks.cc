@@ -8,8 +8,8 @@
 
 namespace ppc::kvtier {
 
-Walks::Walks(ObjectTable* table, Keeper* keeper, Ledger* ledger, Options options)
-    : table_(table), keeper_(keeper), ledger_(ledger), options_(std::move(options)) {}
+Walks::Walks(ObjectTable* table, ClockCache* cache, PrefetchBudget* budget, Options options)
+    : table_(table), cache_(cache), budget_(budget), options_(std::move(options)) {}
 
 size_t Walks::size() const {
   return static_cast<size_t>(
@@ -47,21 +47,21 @@ Walk* Walks::Expecting(const Object& object, const Arrival& arrival) {
   return nullptr;
 }
 
-// Updates guesses and the keeper's account by the read.
+// Updates guesses and the cache's account by the read.
 void Walks::Account(Object* object, const Arrival& arrival) {
   const uint64_t before = object->bytes();
   object->Extend(arrival.first_page, arrival.pages);
-  keeper_->Grew(*object, before);
+  cache_->NoteGrown(*object, before);
   object->Clear(Object::kGone);
   if (object->Is(Object::kGuessed)) {
-    if (object->Is(Object::kWrong)) ledger_->Refund(before);
-    ledger_->Right(before);
+    if (object->Is(Object::kWrong)) budget_->Refund(before);
+    budget_->NoteRight(before);
   } else if (arrival.is_miss && object->Is(Object::kResident)) {
     distrust_ = kDistrust;
   }
   object->Clear(Object::kGuessed | Object::kWrong);
-  ledger_->Read(object->bytes());
-  keeper_->Came(object, /*wanted=*/true);
+  budget_->NoteRead(object->bytes());
+  cache_->NoteCached(object, /*wanted=*/true);
 }
 
 void Walks::Arrive(const Arrival& arrival) {
@@ -72,15 +72,15 @@ void Walks::Arrive(const Arrival& arrival) {
     if (Object* const object = table_->Find(arrival.key)) {
       const uint64_t before = object->bytes();
       object->Extend(arrival.first_page, arrival.pages);
-      keeper_->Grew(*object, before);
-      ledger_->Read(object->bytes() - before);
+      cache_->NoteGrown(*object, before);
+      budget_->NoteRead(object->bytes() - before);
     }
     walk->read_ns = arrival.now_ns;
     return;
   }
   Object displaced;
   Object* const object = table_->Add(arrival.key, &displaced);
-  keeper_->Displaced(displaced);
+  cache_->NoteDisplaced(displaced);
   if (object == nullptr) {
     untracked_++;
     return;
@@ -88,9 +88,9 @@ void Walks::Arrive(const Arrival& arrival) {
   Account(object, arrival);
   Walk* walk = Expecting(*object, arrival);
   if (walk != nullptr && object->walk == walk->number() + 1) {
-    late_ += walk->Read(object, arrival.now_ns, arrival.is_miss, table_, ledger_) ? 1 : 0;
+    late_ += walk->Read(object, arrival.now_ns, arrival.is_miss, table_, budget_) ? 1 : 0;
   } else if (walk != nullptr) {
-    walk->Pass(object, arrival.now_ns, arrival.is_miss, table_, ledger_);
+    walk->Pass(object, arrival.now_ns, arrival.is_miss, table_, budget_);
   } else if (walk = NewestOf(arrival.reader); walk == nullptr) {
     walk = Begin(arrival);
   } else {
@@ -99,7 +99,7 @@ void Walks::Arrive(const Arrival& arrival) {
       Stray(arrival);
       return;
     }
-    walk->Learn(object, arrival.now_ns, arrival.is_miss, table_, ledger_);
+    walk->Learn(object, arrival.now_ns, arrival.is_miss, table_, budget_);
   }
   walk->read_ns = arrival.now_ns;
   walk->turn = ++turn_;
@@ -110,13 +110,13 @@ void Walks::Stray(const Arrival& arrival) {
   std::vector<Walk*> its;
   for (const auto& walk : walks_) {
     if (walk == nullptr || walk->reader() != arrival.reader) continue;
-    walk->Stray(arrival.key, ledger_);
+    walk->Stray(arrival.key, budget_);
     its.push_back(walk.get());
   }
   std::ranges::sort(its, {}, [](const Walk* walk) { return walk->turn; });
   size_t left = its.size();
   for (Walk* const walk : its) {
-    if (walk->strays() <= kMostStrays && left < kMostOfReader) continue;
+    if (walk->strays() <= kMaxStrays && left < kMaxWalksOfReader) continue;
     End(walk, /*is_left=*/true);
     left--;
   }
@@ -133,9 +133,9 @@ Walk* Walks::Begin(const Arrival& arrival) {
     End(place->get(), /*is_left=*/false);
   }
   const auto number = static_cast<uint8_t>(place - walks_.begin());
-  *place = std::make_unique<Walk>(arrival.reader, arrival.service, arrival.xpu, number, arrival.key,
-                                  ledger_->FirstDepth(),
-                                  arrival.service == last_service_ ? last_pace_.OfNext() : Pace());
+  *place = std::make_unique<Walk>(
+      arrival.reader, arrival.service, arrival.xpu, number, arrival.key, budget_->FirstDepth(),
+      arrival.service == last_service_ ? last_distance_.ForNext() : PrefetchDistance());
   return place->get();
 }
 
@@ -144,17 +144,17 @@ void Walks::End(Walk* walk, bool is_left) {
       walk->slots(), [](const Walk::Slot& slot) { return slot.is_asked && !slot.is_done; });
   if (is_asked && options_.interrupt) options_.interrupt(walk->service(), walk->number());
   if (walk->run_bytes() != 0) {
-    last_pace_ = walk->pace();
+    last_distance_ = walk->distance();
     last_service_ = walk->service();
   }
-  walk->End(is_left, table_, ledger_);
+  walk->End(is_left, table_, budget_);
   walks_[walk->number()].reset();
 }
 
 void Walks::Tick(uint64_t now_ns) {
   for (const auto& walk : walks_) {
     if (walk == nullptr) continue;
-    const uint64_t idle = std::max(kIdleNs, kIdleSteps * walk->pace().step_ns());
+    const uint64_t idle = std::max(kIdleNs, kIdleSteps * walk->distance().step_ns());
     if (now_ns > walk->read_ns + idle) End(walk.get(), /*is_left=*/walk->strays() > 0);
   }
 }
@@ -170,13 +170,13 @@ void Walks::Plan(uint32_t service, uint64_t max_bytes, uint64_t most_ahead, uint
   std::ranges::sort(its, std::greater<>{}, [](const Walk* walk) { return walk->turn; });
   uint64_t left = max_bytes;
   for (Walk* const walk : its) {
-    walk->Extend(std::min(most_ahead, ledger_->AheadOf(walk->run_bytes())), table_);
+    walk->Extend(std::min(most_ahead, budget_->BytesAhead(walk->run_bytes())), table_);
     Ask(walk, max_bytes, now_ns, &left, out);
   }
 }
 
 void Walks::Ask(Walk* walk, uint64_t max_bytes, uint64_t now_ns, uint64_t* left, ppc::IoList* out) {
-  const bool can_tell = walk->pace().step_ns() != 0;
+  const bool can_tell = walk->distance().step_ns() != 0;
   for (size_t i = walk->ahead_from(); i < walk->slots().size(); i++) {
     Walk::Slot& slot = walk->slots()[i];
     // Objects that should be cached are requested too, after one of them was not.
@@ -196,7 +196,7 @@ void Walks::Ask(Walk* walk, uint64_t max_bytes, uint64_t now_ns, uint64_t* left,
     io.service = walk->service();
     io.cookie = slot.key;
     const uint64_t steps = i - walk->ahead_from() + 1;
-    if (can_tell) out->Due(walk->read_ns + steps * walk->pace().step_ns());
+    if (can_tell) out->Due(walk->read_ns + steps * walk->distance().step_ns());
     slot.is_asked = true;
     slot.is_done = false;
     slot.asked_ns = now_ns;
@@ -218,7 +218,7 @@ void Walks::Done(const ppc_result& result, uint64_t now_ns) {
     if (result.kind == PPC_LOADED) {
       LoadDone(object, result, end, now_ns);
     } else if (result.mapped + result.failed > 0) {
-      keeper_->Stayed(object);
+      cache_->NoteDropFailed(object);
     }
   }
 }
@@ -233,14 +233,15 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
   Walk::Slot* const slot = walk == nullptr ? nullptr : walk->Find(object->key);
   if (is_gone) {
     object->Set(Object::kGone);
-    keeper_->Went(object);
+    cache_->NoteGone(object);
   }
   if (slot != nullptr && !slot->is_done) {
     slot->is_done = is_whole || is_gone;
     slot->done_ns = slot->is_done ? now_ns : 0;
     // An interrupted load is requested again while still ahead; a failed one is not.
     if (!slot->is_done && result.interrupted) slot->is_asked = false;
-    if (is_whole && result.ok > 0) walk->pace().Loaded(now_ns - std::min(now_ns, slot->asked_ns));
+    if (is_whole && result.ok > 0)
+      walk->distance().NoteLoad(now_ns - std::min(now_ns, slot->asked_ns));
   }
   if (!is_whole) return;
   if (result.ok > 0) {
@@ -251,10 +252,10 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
         walk == nullptr ? !object->Is(Object::kWrong) : slot != nullptr && slot->is_read;
     if (!is_read && !object->Is(Object::kGuessed)) {
       object->Set(Object::kGuessed);
-      if (object->Is(Object::kWrong)) ledger_->Wrong(object->bytes());
+      if (object->Is(Object::kWrong)) budget_->NoteWrong(object->bytes());
     }
   }
-  keeper_->Came(object, /*wanted=*/false);
+  cache_->NoteCached(object, /*wanted=*/false);
 }
 
 }  // namespace ppc::kvtier

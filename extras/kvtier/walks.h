@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 
-#include "extras/kvtier/keeper.h"
-#include "extras/kvtier/ledger.h"
+#include "extras/kvtier/clock_cache.h"
 #include "extras/kvtier/object_table.h"
+#include "extras/kvtier/prefetch_budget.h"
 #include "extras/kvtier/walk.h"
 #include "ppc.hpp"
 
@@ -32,9 +32,9 @@ struct Arrival {
 
 class Walks {
  public:
-  static constexpr size_t kMost = 32;          // at once, of all readers
-  static constexpr size_t kMostOfReader = 4;   // concurrent requests of one reader
-  static constexpr uint32_t kMostStrays = 16;  // unexpected objects until a chain is given up
+  static constexpr size_t kMaxWalks = 32;         // at once, of all readers
+  static constexpr size_t kMaxWalksOfReader = 4;  // concurrent requests of one reader
+  static constexpr uint32_t kMaxStrays = 16;      // unexpected objects until a chain is given up
 
   struct Options {
     uint64_t block_bytes = 0;
@@ -42,7 +42,7 @@ class Walks {
     std::function<void(uint32_t service, uint32_t group)> interrupt;
   };
 
-  Walks(ObjectTable* table, Keeper* keeper, Ledger* ledger, Options options);
+  Walks(ObjectTable* table, ClockCache* cache, PrefetchBudget* budget, Options options);
 
   void Arrive(const Arrival& arrival);
   // Adds loads for a service, about max_bytes in total, and at most most_ahead ahead of each
@@ -74,11 +74,11 @@ class Walks {
   static constexpr uint32_t kDistrust = 1024;
 
   ObjectTable* const table_;
-  Keeper* const keeper_;
-  Ledger* const ledger_;
+  ClockCache* const cache_;
+  PrefetchBudget* const budget_;
   const Options options_;
-  std::array<std::unique_ptr<Walk>, kMost> walks_;
-  Pace last_pace_;  // of the walk that ended last
+  std::array<std::unique_ptr<Walk>, kMaxWalks> walks_;
+  PrefetchDistance last_distance_;  // of the walk that ended last
   uint32_t last_service_ = 0;
   uint64_t turn_ = 0;
   uint32_t distrust_ = 0;

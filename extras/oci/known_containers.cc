@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr int kLockPeriodMs = 5;
 
-std::optional<Known> Read(const fs::path& file) {
+std::optional<ContainerNote> Read(const fs::path& file) {
   const Result<std::string> text = ReadFile(file);
   const Result<Json> note = text ? ParseJsonObject(*text, file) : Result<Json>(text.error());
   if (!note) return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<Known> Read(const fs::path& file) {
   const Result<int64_t> pid = JsonInt(*note, "pid", 0);
   const Result<int64_t> start = JsonInt(*note, "start_ns", 0);
   if (!mount || !id || !pid || !start) return std::nullopt;
-  return Known{*mount, *id, static_cast<int>(*pid), static_cast<uint64_t>(*start)};
+  return ContainerNote{*mount, *id, static_cast<int>(*pid), static_cast<uint64_t>(*start)};
 }
 
 }  // namespace
@@ -56,14 +56,14 @@ void KnownContainers::DropDead() const {
   std::error_code error;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
-    const std::optional<Known> known = Read(entry->path());
+    const std::optional<ContainerNote> known = Read(entry->path());
     if (!known || !IsSameProcess(roots_, known->pid, known->start_ns)) {
       unlink(entry->path().c_str());
     }
   }
 }
 
-Status KnownContainers::Note(const std::string& container, Known known) {
+Status KnownContainers::Note(const std::string& container, ContainerNote known) {
   unlink((directory_ + "/" + container).c_str());
   DropDead();
   known.start_ns = ProcessStartNs(roots_, known.pid).value_or(0);
@@ -80,9 +80,9 @@ Status KnownContainers::Note(const std::string& container, Known known) {
   return WriteAll(out.Get(), note.data(), note.size());
 }
 
-std::optional<Known> KnownContainers::Forget(const std::string& container) {
+std::optional<ContainerNote> KnownContainers::Forget(const std::string& container) {
   const std::string file = directory_ + "/" + container;
-  std::optional<Known> known = Read(file);
+  std::optional<ContainerNote> known = Read(file);
   unlink(file.c_str());
   return known;
 }

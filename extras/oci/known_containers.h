@@ -16,7 +16,7 @@
 
 namespace ppc::oci {
 
-struct Known {
+struct ContainerNote {
   std::string mount;  // the directory registered
   std::string service_id;
   int pid = 0;
@@ -30,9 +30,9 @@ class KnownContainers {
                                       unsigned timeout_ms);
 
   // Notes the service of a container (start_ns is looked up), and drops notes of ended containers.
-  Status Note(const std::string& container, Known known);
+  Status Note(const std::string& container, ContainerNote known);
   // nullopt: no note (any more).
-  std::optional<Known> Forget(const std::string& container);
+  std::optional<ContainerNote> Forget(const std::string& container);
 
  private:
   KnownContainers(std::string directory, SysRoots roots, UniqueFd lock)

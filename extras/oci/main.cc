@@ -81,7 +81,7 @@ Status Stop(const Call& call, const Container& container) {
   Result<KnownContainers> all = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
   // No directory of notes: nothing was ever noted.
   if (!all) return all.error().code == ENOENT ? Ok() : Status(all.error());
-  const std::optional<Known> known = all->Forget(container.id);
+  const std::optional<ContainerNote> known = all->Forget(container.id);
   if (!known) return Ok();
   Result<DaemonLines> lines = DaemonLines::Connect(call.socket, call.deadline_ns);
   if (!lines) {

@@ -147,7 +147,8 @@ bool Poller::Find(uint64_t now_ns) {
     if (!IsMine(pid)) continue;
     const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
     if (!start) continue;
-    auto found = std::make_unique<Watched>(roots_, pid, *start, files_, sink_, &next_open_id_);
+    auto found =
+        std::make_unique<WatchedProcess>(roots_, pid, *start, files_, sink_, &next_open_id_);
     found->LookAtFiles();
     if (!found->HasFiles() && root_pid_ == 0) continue;
     any = true;
@@ -164,7 +165,7 @@ bool Poller::Look(uint64_t now_ns) {
   if (now_ns >= files_ns_ + kFilesNs) {
     files_ns_ = now_ns;
     for (auto it = watched_.begin(); it != watched_.end();) {
-      Watched& process = *it->second;
+      WatchedProcess& process = *it->second;
       const bool is_there = ProcessStartNs(roots_, process.pid()) == process.start_ns();
       if (is_there) any |= process.LookAtFiles();
       if (!is_there) process.End();

@@ -20,7 +20,7 @@
 #include "daemon/machine/roots.h"
 #include "extras/poll/event_sink.h"
 #include "extras/poll/polled_files.h"
-#include "extras/poll/watched.h"
+#include "extras/poll/watched_process.h"
 
 namespace ppc {
 
@@ -58,7 +58,7 @@ class Poller {
   EventSink* const sink_;
 
   mutable std::mutex mutex_;  // protects the watched processes
-  std::map<int, std::unique_ptr<Watched>> watched_;
+  std::map<int, std::unique_ptr<WatchedProcess>> watched_;
   std::set<int> checked_;  // examined once and found without files of ours
   int next_check_ = 0;     // process at which the search of old ones continues
   uint64_t found_ns_ = 0;

@@ -79,8 +79,8 @@ Json LineOf(const std::string& path) {
   return line ? Json(*line) : Json(nullptr);
 }
 
-std::string SystemName(const Patient& patient) {
-  const std::string text = TextOf(patient.host + "/etc/os-release");
+std::string SystemName(const SystemSnapshot& snapshot) {
+  const std::string text = TextOf(snapshot.host + "/etc/os-release");
   const std::string kName = "PRETTY_NAME=";
   const size_t at = text.find(kName);
   if (at == std::string::npos) return "";
@@ -89,32 +89,32 @@ std::string SystemName(const Patient& patient) {
 }
 
 Json Versions(const Gathered& gathered) {
-  const Patient& patient = gathered.patient;
+  const SystemSnapshot& snapshot = gathered.snapshot;
   utsname kernel{};
   uname(&kernel);
   return {
       {"ppcctl", control::kVersionText},
-      {"ppcd", patient.daemon.value("version", "")},
+      {"ppcd", snapshot.daemon.value("version", "")},
       {"kernel",
-       {{"release", patient.release}, {"version", kernel.version}, {"machine", kernel.machine}}},
-      {"system", SystemName(patient)},
-      {"module", LineOf(patient.roots.Sys("/module/ppc/version"))},
-      {"module_srcversion", LineOf(patient.roots.Sys("/module/ppc/srcversion"))},
-      {"has_btf", fs::exists(patient.roots.Sys("/kernel/btf/vmlinux"))},
-      {"lockdown", LineOf(patient.roots.Sys("/kernel/security/lockdown"))},
+       {{"release", snapshot.release}, {"version", kernel.version}, {"machine", kernel.machine}}},
+      {"system", SystemName(snapshot)},
+      {"module", LineOf(snapshot.roots.Sys("/module/ppc/version"))},
+      {"module_srcversion", LineOf(snapshot.roots.Sys("/module/ppc/srcversion"))},
+      {"has_btf", fs::exists(snapshot.roots.Sys("/kernel/btf/vmlinux"))},
+      {"lockdown", LineOf(snapshot.roots.Sys("/kernel/security/lockdown"))},
       {"cpus", sysconf(_SC_NPROCESSORS_ONLN)},
-      {"memory", TextOf(patient.roots.Proc("/meminfo"))}};
+      {"memory", TextOf(snapshot.roots.Proc("/meminfo"))}};
 }
 
 // File system of each directory, and mounts below it; without options, which may name users.
-Json Mounts(const Patient& patient) {
-  const std::vector<MountEntry> table = ReadMountTable(patient.roots);
+Json Mounts(const SystemSnapshot& snapshot) {
+  const std::vector<MountEntry> table = ReadMountTable(snapshot.roots);
   Json list = Json::array();
   const auto describe = [](const MountEntry& entry) {
     return Json{
         {"point", entry.point}, {"type", entry.type}, {"source", entry.source}, {"dev", entry.dev}};
   };
-  for (const std::string& directory : patient.registered) {
+  for (const std::string& directory : snapshot.registered) {
     Json below = Json::array();
     for (const MountEntry& entry : table) {
       if (entry.point != directory && IsBelow(entry.point, directory))
@@ -181,7 +181,7 @@ Json Cgroups(const Gathered& gathered) {
   }
   Json out = Json::object();
   for (const std::string& group : groups) {
-    const Result<Cgroup> opened = Cgroup::Open(group, gathered.patient.roots);
+    const Result<Cgroup> opened = Cgroup::Open(group, gathered.snapshot.roots);
     if (!opened) {
       out[group] = {{"error", opened.error().message}};
       continue;
@@ -278,12 +278,12 @@ Gathered Gather(unsigned timeout_ms) {
     if (answer.is_object()) gathered.log = LinesOfAnswer(answer);
     if (!gathered.log.empty()) gathered.log_source = "ppcd";
   }
-  gathered.patient = LookAtPatient("", timeout_ms);
+  gathered.snapshot = TakeSnapshot("", timeout_ms);
   return gathered;
 }
 
 std::vector<BundleFile> BundleOf(const Gathered& gathered) {
-  const Patient& patient = gathered.patient;
+  const SystemSnapshot& snapshot = gathered.snapshot;
   Bundle bundle;
   for (const std::string& error : gathered.errors) bundle.LeftOut(error);
   bundle.Add("versions.json", "versions of kernel, system and programs, memory",
@@ -296,16 +296,16 @@ std::vector<BundleFile> BundleOf(const Gathered& gathered) {
     bundle.AddText("metrics.txt", "metrics", gathered.metrics, false);
   }
   bundle.Add("doctor.json", "doctor: what keeps services from starting faster",
-             FindingsJson(Examine(patient)));
+             FindingsJson(Examine(snapshot)));
   if (gathered.log.empty()) {
     bundle.LeftOut("log.txt: nothing was logged, or it is not to be had");
   } else {
     bundle.AddText("log.txt", "the last that was logged, from " + gathered.log_source,
                    LogText(gathered.log), true);
   }
-  bundle.Add("mounts.json", "file systems of the registered directories", Mounts(patient));
+  bundle.Add("mounts.json", "file systems of the registered directories", Mounts(snapshot));
   bundle.Add("templates.json", "names and sizes of templates",
-             Templates(patient.template_dir, &bundle));
+             Templates(snapshot.template_dir, &bundle));
   bundle.Add("cgroups.json", "limits of the services' control groups", Cgroups(gathered));
   return bundle.Finish();
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/base/result.h"
-#include "extras/doctor/patient.h"
+#include "extras/doctor/system_snapshot.h"
 #include "tools/ppcctl/log_lines.h"
 
 namespace ppc::ctl {
@@ -33,7 +33,7 @@ inline constexpr size_t kMostOfAFile = 1 << 20;
 
 // Gathered answers; tests provide their own.
 struct Gathered {
-  Patient patient;
+  SystemSnapshot snapshot;
   Json status;             // ppcd's answer; null if none
   std::string metrics;     // "" likewise
   std::string log_source;  // "journal", "ppcd", ""

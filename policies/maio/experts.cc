@@ -78,7 +78,7 @@ std::vector<Experts::Piece> Experts::Find(ModelSource* source, std::span<const F
   return pieces;
 }
 
-Experts::Experts(const Run* run, std::vector<Piece> pieces)
+Experts::Experts(const ServiceRun* run, std::vector<Piece> pieces)
     : run_(run), cookie_(run->cookie() | kExpertsTag) {
   std::unordered_map<std::string, uint32_t> numbers;
   places_.reserve(pieces.size());

@@ -42,7 +42,7 @@ class Experts {
   static std::vector<Piece> Find(ModelSource* source, std::span<const File> files);
 
   // run outlives this.
-  Experts(const Run* run, std::vector<Piece> pieces);
+  Experts(const ServiceRun* run, std::vector<Piece> pieces);
 
   // What is to be loaded for a miss.
   void Prefetch(const miss_io& miss, IoList* out);
@@ -63,7 +63,7 @@ class Experts {
   bool WasAsked(const Place& place, uint64_t now_ns) const;
   void Add(Place* place, uint32_t group, uint64_t now_ns, IoList* out);
 
-  const Run* const run_;
+  const ServiceRun* const run_;
   const uint64_t cookie_;
   std::vector<Place> places_;                     // by file and offset
   std::vector<std::vector<uint32_t>> by_expert_;  // places

@@ -239,7 +239,7 @@ class Maio : public Policy {
     if (wait_s == 0) return {{"wait_s", 0}};
     Json reply = {{"wait_s", wait_s}};
     if ((*known)->is_awaited()) return reply;  // told twice
-    (*known)->Forgive();
+    (*known)->SuppressFeedback();
     ServiceSpec spec = (*known)->spec();
     spec.is_resumed = false;
     Result<Service*> service = Put(std::move(spec));
@@ -276,7 +276,7 @@ class Maio : public Policy {
     if (!phase) return {{"error", "maio: a phase is init, weights, compile, graphs or ready"}};
     if (*phase == Phase::kReady) return EndService(message, "service_ready");
     for (auto& service : services_) {
-      if (service->id() == text("service_id")) return service->Begins(*phase);
+      if (service->id() == text("service_id")) return service->BeginPhase(*phase);
     }
     return NotStarted(text("service_id"));
   }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/record/finishing.h"
+#include "policies/maio/record/template_writer.h"
 #include "policies/maio/template/template_feedback.h"
 
 namespace ppc::maio {
@@ -39,9 +39,9 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
     : run_(context, config, std::move(spec), slot),
       shared_(shared),
       background_(std::move(background)),
-      look_ups_(
+      lookup_queue_(
           context, background_,
-          [this](std::span<const LookedUp> found) {
+          [this](std::span<const FileLookup> found) {
             if (following_ == nullptr) return false;
             stale_files_ += following_->Learn(found);
             return true;
@@ -101,7 +101,7 @@ void Service::Begin(Preparation p) {
   generation_ = p.generation;
   stale_files_ = p.stale_files;
   synthesized_files_ = p.synthesized_files;
-  is_held_back_ = p.followed && !p.is_recorded && !is_again_ && run_.IsHeldBack();
+  is_held_back_ = p.followed && !p.is_recorded && !is_reload_ && run_.IsHeldBack();
   if (is_held_back_) {
     p.followed.reset();
     reason_ = "held back: this start runs natively, to be compared with";
@@ -112,7 +112,8 @@ void Service::Begin(Preparation p) {
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
-    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm, std::move(p.kinds)});
+    recording_->SetStartContext(
+        {early_.has_lost(), p.followed.has_value(), p.is_warm, std::move(p.kinds)});
     for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   } else {
     recording_.reset();  // of the load before
@@ -128,18 +129,18 @@ void Service::Begin(Preparation p) {
   p = Preparation();
   background_([] { malloc_trim(0); }, [] {});
   if (!is_fetched_ && !is_held_back_) fetch_newer_ = known_ns;
-  if (look_ups_.has_ended()) FetchNewer();
+  if (lookup_queue_.has_ended()) FetchNewer();
 }
 
 // Where memory is short what is behind the readers would be loaded a second time; whose memory it
 // is shows once one of them is seen.
 bool Service::MayStartOver() {
-  if (is_again_) return true;
+  if (is_reload_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
   following_->End();
   following_.reset();
-  look_ups_.End();
+  lookup_queue_.End();
   recording_.reset();  // of half a load
   mode_ = Mode::kNative;
   reason_ =
@@ -150,7 +151,7 @@ bool Service::MayStartOver() {
 }
 
 void Service::Follow(Preparation* p) {
-  Later later = std::move(p->followed->later);
+  DeferredFiles deferred = std::move(p->followed->deferred);
   is_judged_ = false;
   has_looked_for_experts_ = false;
   ForgetMisses();
@@ -158,7 +159,7 @@ void Service::Follow(Preparation* p) {
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });
-  look_ups_.Begin(std::move(later));
+  lookup_queue_.Begin(std::move(deferred));
 }
 
 void Service::FetchNewer() {
@@ -246,7 +247,7 @@ void Service::Reload(const miss_io& event) {
   if (IsSeenToCompute()) return;
   // A service that computes from its mappings misses all the time where memory is short; it would
   // read more if that were taken for a load.
-  if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
+  if (event.time_ns >= served_miss_ns_ + kQuietNs) reload_until_ns_ = event.time_ns + kReloadNs;
   served_miss_ns_ = std::max(served_miss_ns_, event.time_ns);
   const bool was_recorded = recording_ != nullptr && ready_ns_ == 0;
   if (was_recorded && resumes_ < kMostResumes && !recording_->IsEndless() &&
@@ -255,17 +256,17 @@ void Service::Reload(const miss_io& event) {
     mode_ = Mode::kRecord;
   } else if (following_ != nullptr) {
     const bool has_read_all = ready_ns_ != 0 || following_->HasReadAll();
-    if (has_read_all && event.time_ns > again_until_ns_) return;
-    if (!following_->BeginsAgain(event, /*may_be_replaced=*/ready_ns_ == 0)) return;
+    if (has_read_all && event.time_ns > reload_until_ns_) return;
+    if (!following_->IsReload(event, /*may_be_replaced=*/ready_ns_ == 0)) return;
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
     if (ready_ns_ != 0) {
       following_->End();
-      is_again_ = true;
+      is_reload_ = true;
       (void)Start();
       return;
     }
-    is_again_ = has_read_all;
+    is_reload_ = has_read_all;
     mode_ = Mode::kUse;
   } else {
     return;
@@ -362,8 +363,8 @@ void Service::EndLoad(bool is_over) {
     // A reader that only pauses will read what it has not read yet.
     if (is_over) Judge(/*is_ready=*/true);
   }
-  look_ups_.End();
-  is_again_ = false;
+  lookup_queue_.End();
+  is_reload_ = false;
   ForgetMisses();
   served_miss_ns_ = run_.last_event_ns;
   mode_ = Mode::kServing;

@@ -28,11 +28,11 @@
 #include "policies/maio/base/config.h"
 #include "policies/maio/base/early_events.h"
 #include "policies/maio/base/run.h"
-#include "policies/maio/base/sharers.h"
+#include "policies/maio/base/shared_read_detector.h"
 #include "policies/maio/experts.h"
 #include "policies/maio/follow/following.h"
 #include "policies/maio/follow/load_end.h"
-#include "policies/maio/follow/look_ups.h"
+#include "policies/maio/follow/lookup_queue.h"
 #include "policies/maio/passes/passes.h"
 #include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
@@ -63,10 +63,10 @@ class Service {
   // In place of Start, of one that was ready before this runner was started.
   nlohmann::json Serve();
   // Another part of the start-up; of each the first time counts.
-  nlohmann::json Begins(Phase phase);
+  nlohmann::json BeginPhase(Phase phase);
   nlohmann::json Stop();
   // Before Stop: its process failed, which says nothing of how well the template fitted.
-  void Forgive() { is_forgiven_ = true; }
+  void SuppressFeedback() { is_feedback_suppressed_ = true; }
   nlohmann::json Status() const;
 
   void Event(const miss_io& event);
@@ -160,12 +160,12 @@ class Service {
            !has_followed_;
   }
 
-  Run run_;
+  ServiceRun run_;
   SharedStore* const shared_;
   const Background background_;
   bool is_fetched_ = false;              // its template came from the store
   std::optional<uint64_t> fetch_newer_;  // than one of that time, once all is looked up
-  LookUps look_ups_;
+  LookupQueue lookup_queue_;
   Mode mode_ = Mode::kNative;
   std::string reason_;
   const char* treatment_ = "none";  // of this start: none, record, policy, native
@@ -184,16 +184,16 @@ class Service {
   bool has_followed_ = false;             // which has ended: the recording goes on alone
   bool evict_all_ = false;                // serving: all that is left goes
   bool has_looked_for_experts_ = false;
-  uint64_t missed_again_ = 0;  // bytes, since all had been read
-  Sharers missing_;            // them
+  uint64_t missed_again_ = 0;   // bytes, since all had been read
+  SharedReadDetector missing_;  // them
   bool is_stopped_ = false;
-  bool is_forgiven_ = false;
-  bool is_again_ = false;  // reads its model another time, without being told of
+  bool is_feedback_suppressed_ = false;
+  bool is_reload_ = false;  // reads its model another time, without being told of
   uint32_t told_want_ = 0;
   uint32_t resumes_ = 0;  // so often its recording went on after it had ended by itself
   uint64_t ready_ns_ = 0;
-  uint64_t served_miss_ns_ = 0;  // the last while serving, or the end of the load
-  uint64_t again_until_ns_ = 0;  // misses are taken for a load again: they followed a rest
+  uint64_t served_miss_ns_ = 0;   // the last while serving, or the end of the load
+  uint64_t reload_until_ns_ = 0;  // misses are taken for a load again: they followed a rest
   PhaseTimes phases_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/record/finishing.h"
+#include "policies/maio/record/template_writer.h"
 #include "policies/maio/service.h"
 #include "policies/maio/synth/mount_source.h"
 #include "policies/maio/template/template_feedback.h"
@@ -32,7 +32,7 @@ void Service::NotePhase(Phase phase) {
   if (is_first && mode_ == Mode::kRecord) recording_->Mark(phase, now);
 }
 
-Json Service::Begins(Phase phase) {
+Json Service::BeginPhase(Phase phase) {
   NotePhase(phase);
   // What is compiled next needs memory, and nobody reads the model again.
   if ((phase == Phase::kCompile || phase == Phase::kGraphs) && follows()) following_->EndWeights();
@@ -78,11 +78,11 @@ Json Service::Stop() {
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
   if (followed || (mode_ == Mode::kServing && following_ != nullptr)) Judge(/*is_ready=*/false);
   if (following_ != nullptr) following_->End();
-  look_ups_.End();
+  lookup_queue_.End();
   passes_.reset();
   experts_.reset();
   evict_all_ = run_.is_awaited && followed && run_.config.bar;
-  if (evict_all_) following_->KeepFound();
+  if (evict_all_) following_->KeepPreexisting();
   run_.is_awaited = false;
   Json status = Status();
   mode_ = Mode::kStopped;
@@ -101,8 +101,8 @@ void Service::NoteMissedAgain(const miss_io& event) {
   missed_again_ += std::max(event.size, run_.context->window_bytes);
   missing_.Note({event.pid, event.start_ns});
   const uint64_t model = following_->layout().bytes();
-  if (missed_again_ <= (is_again_ ? model : model / 20) + kSubstantialBytes) return;
-  if (!missing_.AreSeveral()) FindExperts();
+  if (missed_again_ <= (is_reload_ ? model : model / 20) + kSubstantialBytes) return;
+  if (!missing_.IsShared()) FindExperts();
   ForgetMisses();
 }
 
@@ -146,35 +146,35 @@ void Service::FinishRecording(uint32_t flags) {
   }
   if (recording_->HasSubstance() && !recording_->HasNews()) return;
   reason_ = "its template is being stored";
-  auto finishing = std::make_shared<Finishing>(recording_->Finish(flags, OwnBytes()));
-  auto finish = [context = run_.context, name = id(), finishing] {
-    finishing->Work([context](const std::string& path, uint64_t size, FileKind* kind) {
+  auto writer = std::make_shared<TemplateWriter>(recording_->Finish(flags, OwnBytes()));
+  auto finish = [context = run_.context, name = id(), writer] {
+    writer->Write([context](const std::string& path, uint64_t size, FileKind* kind) {
       return FingerprintOf(context, path, size, kind);
     });
-    const std::string text = "maio: service " + name + ": " + finishing->reason();
-    context->log(context, finishing->level(), text.c_str());
+    const std::string text = "maio: service " + name + ": " + writer->reason();
+    context->log(context, writer->level(), text.c_str());
   };
   // The store gets it whether the service is still there or not.
-  background_(finish, [this, finishing, shared = shared_, spec = run_.spec,
+  background_(finish, [this, writer, shared = shared_, spec = run_.spec,
                        alive = std::weak_ptr<bool>(alive_)] {
-    if (finishing->stored_bytes() != 0 && shared->IsFor(spec))
-      shared->Push(spec, finishing->TakeTemplate());
+    if (writer->stored_bytes() != 0 && shared->IsFor(spec))
+      shared->Push(spec, writer->TakeTemplate());
     if (alive.expired()) return;
-    reason_ = finishing->reason();
-    if (recording_ != nullptr) recording_->TakeFinished(*finishing);
+    reason_ = writer->reason();
+    if (recording_ != nullptr) recording_->TakeFinished(*writer);
   });
 }
 
 // What the start showed of its template decides what the next one follows.  Once a load.
 void Service::Judge(bool is_ready) {
   if (std::exchange(is_judged_, true)) return;
-  if (recording_ != nullptr || is_forgiven_) return;  // a new one is being stored
+  if (recording_ != nullptr || is_feedback_suppressed_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
   // A later pass may need less, and of one that was taken over not all was seen.
   const bool has_ended = is_ready || run_.Now() > run_.last_event_ns + kStoppedNs;
   Repair repair;
   TemplateUse use =
-      following_->UseOfTemplate(has_ended && !is_again_ && !run_.spec.is_resumed, &repair);
+      following_->UseOfTemplate(has_ended && !is_reload_ && !run_.spec.is_resumed, &repair);
   // Stopped before it read any model: a failed initialisation, not dummy weights.
   if (!is_ready && use.unread_bytes == use.model_bytes &&
       use.unlisted_bytes * 4 <= use.listed_bytes) {
@@ -183,7 +183,7 @@ void Service::Judge(bool is_ready) {
   }
   const Judgement judgement = maio::Judge(use);
   if (judgement.verdict == Verdict::kGood) {
-    if (following_->has_joined()) SayWhenDone(RequestRerecord);
+    if (following_->has_new_model_files()) SayWhenDone(RequestRerecord);
     return;
   }
   if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);

@@ -26,10 +26,10 @@ constexpr unsigned kRegisterMs = 2000;
 
 }  // namespace
 
-std::shared_ptr<Attachment> Attachment::Begin(Wish wish) {
-  std::shared_ptr<Attachment> attachment(new Attachment(std::move(wish)));
+std::shared_ptr<Attachment> Attachment::Begin(Options options) {
+  std::shared_ptr<Attachment> attachment(new Attachment(std::move(options)));
   Attachment& self = *attachment;
-  self.link_ = std::make_unique<DaemonLink>(self.wish_.request.timeout_ms);
+  self.link_ = std::make_unique<DaemonLink>(self.options_.request.timeout_ms);
   if (!CallsForPrivateDaemon(self.link_->connect_code())) {
     self.InThread(&Attachment::AskRunning);
   } else if (const Status status = self.StartPrivate(); !status) {
@@ -74,23 +74,23 @@ Status Attachment::StartPrivate() {
 }
 
 void Attachment::AskRunning() {
-  const ServiceRequest& request = wish_.request;
+  const ServiceRequest& request = options_.request;
   const bool is_asked = !request.policy.empty() || !request.config.empty();
   // The usual case, in one question.
   if (!is_asked && StartOn(*link_, request.directory, request.spec, service_)) return Started();
   const Result<Json> ping = link_->Ask({{"op", "ping"}});
   if (!ping && link_->is_unreachable() && CallsForPrivateDaemon(ping.error().code)) {
-    return WantPrivate();
+    return RequestPrivate();
   }
   if (!ping) return Failed(ping.error());
   const Result<std::string> rights = JsonString(*ping, "rights", "");
   if (!rights || *rights != "service") return RegisterAndStart(*link_);
   // It does not let us register, and has not what root has registered.
-  WantPrivate();
+  RequestPrivate();
 }
 
 // By the thread that Begin() was called by, if that still waits.
-void Attachment::WantPrivate() {
+void Attachment::RequestPrivate() {
   {
     const std::lock_guard lock(mutex_);
     if (may_start_private_) stage_ = Stage::kWantsPrivate;
@@ -100,7 +100,7 @@ void Attachment::WantPrivate() {
     const std::lock_guard lock(mutex_);
     if (stage_ == Stage::kWantsPrivate || daemon_) return;
   }
-  Failed(Error{EAGAIN, "the ppcd that runs has no policy for " + wish_.request.directory +
+  Failed(Error{EAGAIN, "the ppcd that runs has no policy for " + options_.request.directory +
                            " and took too long to say so; try again"});
 }
 
@@ -118,7 +118,7 @@ void Attachment::RegisterAndStart(DaemonLink& link) {
     }
     Move(Stage::kRegistering);
   };
-  const Status status = ppc::ctl::RegisterAndStart(link, wish_.request, service_, registering);
+  const Status status = ppc::ctl::RegisterAndStart(link, options_.request, service_, registering);
   if (status) return Started();
   if (service_.is_private && link.is_unreachable()) {
     return Failed(Error{status.error().code, daemon_->WhyMute(status.error())});
@@ -132,7 +132,7 @@ void Attachment::Started() {
   mount_ = service_.mount;
   told_.insert(told_.begin(),
                std::make_shared<RunningService>(service_.socket, service_.mount, service_.id,
-                                                wish_.request.timeout_ms));
+                                                options_.request.timeout_ms));
   for (size_t i = 0; i < told_.size(); ++i) {
     if (is_ready_ || (i > 0 && are_others_ready_)) told_[i]->Ready();
   }
@@ -165,13 +165,13 @@ void Attachment::Decide(Stage stage) {
 
 // On other directories that the start reads: each a registration of its own.
 void Attachment::StartOthers() {
-  for (const std::string& given : wish_.also) {
+  for (const std::string& given : options_.also) {
     const std::unique_ptr<char, FreeText> real(realpath(given.c_str(), nullptr));
     const int code = errno;
     // A part of it already.
     if (real && (std::string(real.get()) + "/").starts_with(service_.mount + "/")) continue;
     const Result<StartedService> other =
-        real ? StartBeside(*link_, service_, real.get(), wish_.request)
+        real ? StartBeside(*link_, service_, real.get(), options_.request)
              : Result<StartedService>(PosixError("--also " + given, code));
     if (!other) {
       Complain("warning: " + other.error().message + "; " + given + " is read natively");
@@ -179,7 +179,7 @@ void Attachment::StartOthers() {
     }
     const std::lock_guard lock(mutex_);
     told_.push_back(std::make_shared<RunningService>(other->socket, other->mount, other->id,
-                                                     wish_.request.timeout_ms));
+                                                     options_.request.timeout_ms));
   }
 }
 
@@ -212,9 +212,9 @@ Status Attachment::WaitUntilStarted() {
 Attachment::Known Attachment::known() const {
   const std::lock_guard lock(mutex_);
   Known known{.socket = daemon_ ? daemon_->socket() : "",
-              .mount = mount_.empty() ? wish_.request.directory : mount_,
-              .id = wish_.id,
-              .name = wish_.id,
+              .mount = mount_.empty() ? options_.request.directory : mount_,
+              .id = options_.id,
+              .name = options_.id,
               .daemon = daemon_ ? daemon_->pid() : 0,
               .is_started = stage_ == Stage::kStarted};
   if (known.is_started) {

@@ -26,13 +26,13 @@ namespace ppc::ctl {
 
 class Attachment : public std::enable_shared_from_this<Attachment> {
  public:
-  struct Wish {
+  struct Options {
     ServiceRequest request;
     std::string id;                 // of the service, unless ppcd says another
     std::vector<std::string> also;  // other directories that the start reads
   };
   // A private ppcd is started by this thread, which must live as long as the command.
-  static std::shared_ptr<Attachment> Begin(Wish wish);
+  static std::shared_ptr<Attachment> Begin(Options options);
 
   // Waits for a ppcd that runs, for 250 ms at most.  An error: there is no service.
   Status WaitToJoin();
@@ -70,11 +70,11 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
  private:
   enum class Stage { kAsking, kWantsPrivate, kRegistering, kStarted, kFailed };
 
-  explicit Attachment(Wish wish) : wish_(std::move(wish)) {}
+  explicit Attachment(Options options) : options_(std::move(options)) {}
   void InThread(void (Attachment::*function)());
   void AskRunning();
   void AskPrivate();
-  void WantPrivate();
+  void RequestPrivate();
   Status StartPrivate();
   void RegisterAndStart(DaemonLink& link);
   void Started();
@@ -85,7 +85,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   bool IsDecided() const { return stage_ == Stage::kStarted || stage_ == Stage::kFailed; }
   void SayHowItWent() const;
 
-  const Wish wish_;
+  const Options options_;
   std::unique_ptr<DaemonLink> link_;  // of the thread, once it runs
 
   mutable std::mutex mutex_;

@@ -119,22 +119,22 @@ Json DescribeTemplate(const maio::Template& t, const std::string& file) {
           {"groups", t.groups.size()}};
 }
 
-struct Wishes {
+struct BoundOptions {
   std::optional<double> disk_mbps;
   std::optional<double> init_s;
   std::optional<double> hot_s;
 };
 
-Result<Wishes> ReadWishes(const Args& args) {
-  Wishes wishes;
+Result<BoundOptions> ReadBoundOptions(const Args& args) {
+  BoundOptions options;
   for (const auto& [option, out] :
-       {std::pair{"--disk-mbps", &wishes.disk_mbps}, std::pair{"--init", &wishes.init_s},
-        std::pair{"--hot-load", &wishes.hot_s}}) {
+       {std::pair{"--disk-mbps", &options.disk_mbps}, std::pair{"--init", &options.init_s},
+        std::pair{"--hot-load", &options.hot_s}}) {
     const Result<std::optional<double>> number = ReadNumber(args, option);
     if (!number) return number.error();
     *out = *number;
   }
-  return wishes;
+  return options;
 }
 
 Json DescribeBound(const StartCost& cost) {
@@ -221,8 +221,8 @@ const char* FoundBy(const Args& args, const Target& target) {
 int Plan(const Args& args) {
   Result<ServiceRequest> asked = ReadRequest(args, kAskTimeoutMs);
   if (!asked) return WrongUsage(asked.error().message);
-  const Result<Wishes> wishes = ReadWishes(args);
-  if (!wishes) return WrongUsage(wishes.error().message);
+  const Result<BoundOptions> options = ReadBoundOptions(args);
+  if (!options) return WrongUsage(options.error().message);
   const std::vector<std::string> words = WordsOf(args.command);
   const LearntModel learnt(TemplateDir(), args.command);
   const Result<Target> target = FindTarget(args, words, learnt);
@@ -245,9 +245,9 @@ int Plan(const Args& args) {
       has_template ? NeededOfTemplate(known, place.directory) : NeededOfModel(target->model);
   const double measured = MeasuredRate(daemon.mounts, place.directory);
   const StartCost cost{.bytes = needed.total - std::min(needed.resident, needed.total),
-                       .disk_rate = wishes->disk_mbps.value_or(measured) * kBytesPerMb,
-                       .init_s = wishes->init_s.value_or(has_template ? RecordedInit(known) : 0),
-                       .hot_load_s = wishes->hot_s.value_or(0),
+                       .disk_rate = options->disk_mbps.value_or(measured) * kBytesPerMb,
+                       .init_s = options->init_s.value_or(has_template ? RecordedInit(known) : 0),
+                       .hot_load_s = options->hot_s.value_or(0),
                        .cache_bytes = CacheRoom(args)};
   Json plan{
       {"model", target->model},

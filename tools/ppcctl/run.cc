@@ -60,9 +60,9 @@ sigset_t WatchedSignals() {
 // Between fork and exec, with threads beside: nothing is allocated.  `failure` takes errno when
 // exec fails.
 [[noreturn]] void Exec(char* const argv[], const std::map<int, UniqueFd>& outputs,
-                       const sigset_t& old_mask, pid_t onlooker, int failure) {
+                       const sigset_t& old_mask, pid_t ptracer, int failure) {
   // Outlives exec.  An error: no Yama here, and none needed.
-  if (onlooker != 0) prctl(PR_SET_PTRACER, static_cast<unsigned long>(onlooker), 0, 0, 0);
+  if (ptracer != 0) prctl(PR_SET_PTRACER, static_cast<unsigned long>(ptracer), 0, 0, 0);
   for (const auto& [target, write_end] : outputs) dup2(write_end.Get(), target);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   execvp(argv[0], argv);
@@ -233,7 +233,7 @@ Result<int> RunChild(const Child& child) {
   if (pid < 0 || !signals.IsValid()) return PosixError("fork", errno);
   if (pid == 0) {
     signal(SIGPIPE, SIG_DFL);
-    Exec(argv.data(), outputs, old_mask, child.onlooker, failure->write_end.Get());
+    Exec(argv.data(), outputs, old_mask, child.ptracer, failure->write_end.Get());
   }
   failure->write_end.Reset();
   outputs.clear();

@@ -42,7 +42,7 @@ struct Child {
   std::vector<std::pair<std::string, std::string>> environment;
   // It and its descendants may look where the command waits, also where Yama lets only ancestors
   // (ptrace_scope 1).  What the command forks is not covered.  0: no process.
-  pid_t onlooker = 0;
+  pid_t ptracer = 0;
   // Once it runs.  Threads started in here leave its signals alone.
   std::function<void(pid_t)> on_start;
   // Not empty: stdout and stderr go through a pipe and are searched.

@@ -143,7 +143,7 @@ void TellChild(const Attachment::Known& service, Child* child) {
   child->environment = {{"PPC_MOUNT", service.mount}, {"PPC_SERVICE_ID", service.id}};
   if (!service.socket.empty()) child->environment.emplace_back("PPC_SOCKET", service.socket);
   if (!service.is_started) child->environment.emplace_back(kRunVariable, kRunBeside);
-  child->onlooker = service.daemon;
+  child->ptracer = service.daemon;
 }
 
 void GoWithout(const Target& target, const Error& why, Child* child) {

@@ -23,21 +23,22 @@ WorkerView WorkerOf(const Json& group) {
 // A worker that has read all has nothing ahead.
 bool HasGap(const WorkerView& worker) { return worker.ahead && worker.consumed < worker.total; }
 
-void AddSlack(const ServiceView& before, const ServiceView& now, double seconds, Pace* pace) {
+void AddSlack(const ServiceView& before, const ServiceView& now, double seconds,
+              ServiceRates* rates) {
   for (size_t i = 0; i < now.workers.size(); ++i) {
     const WorkerView& worker = now.workers[i];
     if (!HasGap(worker)) continue;
     const auto ahead = static_cast<double>(*worker.ahead);
-    if (pace->slack_bytes < 0 || ahead < pace->slack_bytes) pace->slack_bytes = ahead;
+    if (rates->slack_bytes < 0 || ahead < rates->slack_bytes) rates->slack_bytes = ahead;
     const uint64_t read =
         i < before.workers.size() ? Grown(before.workers[i].consumed, worker.consumed) : 0;
     if (read == 0 || seconds <= 0) continue;
     const double lasts_s = ahead * seconds / static_cast<double>(read);
-    if (pace->slack_s < 0 || lasts_s < pace->slack_s) pace->slack_s = lasts_s;
+    if (rates->slack_s < 0 || lasts_s < rates->slack_s) rates->slack_s = lasts_s;
   }
   // A policy that does not tell of gaps may have any.
-  pace->is_all_loaded = pace->slack_bytes < 0 && now.tells_slack && now.consumed < now.sequence;
-  if (pace->is_all_loaded) pace->slack_bytes = static_cast<double>(now.sequence - now.consumed);
+  rates->is_all_loaded = rates->slack_bytes < 0 && now.tells_slack && now.consumed < now.sequence;
+  if (rates->is_all_loaded) rates->slack_bytes = static_cast<double>(now.sequence - now.consumed);
 }
 
 }  // namespace
@@ -117,29 +118,29 @@ Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask
   return view;
 }
 
-Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
-            double seconds) {
-  Pace pace;
+ServiceRates RatesOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
+                     double seconds) {
+  ServiceRates rates;
   const ServiceView& service = now.services.at(id);
-  pace.progress = Ratio(service.consumed, service.sequence);
+  rates.progress = Ratio(service.consumed, service.sequence);
   const auto it = before.services.find(id);
-  AddSlack(it == before.services.end() ? service : it->second, service, seconds, &pace);
-  if (it == before.services.end() || seconds <= 0) return pace;
-  pace.load_rate = static_cast<double>(Grown(it->second.loaded, service.loaded)) / seconds;
+  AddSlack(it == before.services.end() ? service : it->second, service, seconds, &rates);
+  if (it == before.services.end() || seconds <= 0) return rates;
+  rates.load_rate = static_cast<double>(Grown(it->second.loaded, service.loaded)) / seconds;
   uint64_t read = 0;
   for (const auto& [other_id, other] : now.services) {
     const auto old = before.services.find(other_id);
     if (old != before.services.end()) read += Grown(old->second.consumed, other.consumed);
   }
   const double missed = Ratio(Grown(before.miss_bytes, now.miss_bytes), read);
-  pace.hit_share = missed < 0 ? -1 : 1 - missed;
+  rates.hit_share = missed < 0 ? -1 : 1 - missed;
   const uint64_t done = service.loaded + service.redundant;
   if (service.total <= done && service.total != 0) {
-    pace.left_s = 0;
-  } else if (service.total != 0 && pace.load_rate > 0) {
-    pace.left_s = static_cast<double>(service.total - done) / pace.load_rate;
+    rates.left_s = 0;
+  } else if (service.total != 0 && rates.load_rate > 0) {
+    rates.left_s = static_cast<double>(service.total - done) / rates.load_rate;
   }
-  return pace;
+  return rates;
 }
 
 std::string GuardLine(const Json& service) {

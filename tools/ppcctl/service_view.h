@@ -64,7 +64,7 @@ void AddPolicyStatus(const Json& reply, DirectoryView& directory);
 Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask_policies);
 
 // What `top` shows of a service, by two looks `seconds` apart.
-struct Pace {
+struct ServiceRates {
   double progress = -1;   // share, -1 = not known; so below
   double load_rate = 0;   // bytes a second
   double hit_share = -1;  // of what the directory's services read
@@ -75,8 +75,8 @@ struct Pace {
   double slack_s = -1;
   bool is_all_loaded = false;  // slack_bytes is all that is left to read
 };
-Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
-            double seconds);
+ServiceRates RatesOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
+                     double seconds);
 
 // Owns the line in which the runtime's guard tells people what it withholds from a service.
 // Threads: pure function, any thread.

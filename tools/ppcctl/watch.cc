@@ -48,10 +48,10 @@ std::string Percent(double share) {
 }
 
 // Services whose readers stand still have bytes, and no seconds.
-std::string SlackText(const Pace& pace) {
-  if (pace.is_all_loaded) return "all";
-  if (pace.slack_s >= 0) return HumanSeconds(pace.slack_s);
-  return pace.slack_bytes < 0 ? "-" : HumanBytes(static_cast<uint64_t>(pace.slack_bytes));
+std::string SlackText(const ServiceRates& rates) {
+  if (rates.is_all_loaded) return "all";
+  if (rates.slack_s >= 0) return HumanSeconds(rates.slack_s);
+  return rates.slack_bytes < 0 ? "-" : HumanBytes(static_cast<uint64_t>(rates.slack_bytes));
 }
 
 struct Look {
@@ -72,13 +72,14 @@ std::vector<std::vector<std::string>> TopRows(const Look& before, const Look& no
                       std::to_string(directory.lost), "-", path});
     }
     for (const auto& [id, service] : directory.services) {
-      const Pace pace = PaceOf(then, directory, id, seconds);
+      const ServiceRates rates = RatesOf(then, directory, id, seconds);
       std::array<char, 32> rate{};
-      std::snprintf(rate.data(), rate.size(), "%.0f", pace.load_rate / 1e6);
+      std::snprintf(rate.data(), rate.size(), "%.0f", rates.load_rate / 1e6);
       rows.push_back({id, service.state, service.mode.empty() ? "-" : service.mode,
-                      Percent(pace.progress), rate.data(), Percent(pace.hit_share), SlackText(pace),
-                      HumanBytes(service.resident), std::to_string(directory.lost),
-                      pace.left_s < 0 ? "-" : HumanSeconds(pace.left_s), path});
+                      Percent(rates.progress), rate.data(), Percent(rates.hit_share),
+                      SlackText(rates), HumanBytes(service.resident),
+                      std::to_string(directory.lost),
+                      rates.left_s < 0 ? "-" : HumanSeconds(rates.left_s), path});
     }
   }
   return rows;
@@ -93,19 +94,19 @@ Json TopJson(const Look& before, const Look& now) {
     const auto old = before.view.find(path);
     const DirectoryView& then = old == before.view.end() ? directory : old->second;
     for (const auto& [id, service] : directory.services) {
-      const Pace pace = PaceOf(then, directory, id, seconds);
+      const ServiceRates rates = RatesOf(then, directory, id, seconds);
       list.push_back({{"mount", path},
                       {"service_id", id},
                       {"state", service.state},
                       {"mode", service.mode},
-                      {"progress", OrNull(pace.progress)},
-                      {"load_bytes_per_s", pace.load_rate},
-                      {"hit_share", OrNull(pace.hit_share)},
-                      {"slack_bytes", OrNull(pace.slack_bytes)},
-                      {"slack_s", OrNull(pace.slack_s)},
+                      {"progress", OrNull(rates.progress)},
+                      {"load_bytes_per_s", rates.load_rate},
+                      {"hit_share", OrNull(rates.hit_share)},
+                      {"slack_bytes", OrNull(rates.slack_bytes)},
+                      {"slack_s", OrNull(rates.slack_s)},
                       {"resident", service.resident},
                       {"events_lost", directory.lost},
-                      {"left_s", OrNull(pace.left_s)}});
+                      {"left_s", OrNull(rates.left_s)}});
     }
   }
   return {{"services", std::move(list)}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a healthy patient for `doctor` below a root of its own; a test adds a cause.
+// Owns a healthy snapshot for `doctor` below a root of its own; a test adds a cause.
 #ifndef PPC_EXTRAS_DOCTOR_TESTS_DOCTOR_FIXTURE_H_
 #define PPC_EXTRAS_DOCTOR_TESTS_DOCTOR_FIXTURE_H_
 
@@ -17,34 +17,34 @@ inline constexpr const char* kAllCapabilities = "Uid:\t0\t0\t0\t0\nCapEff:\t0000
 class DoctorTest : public testing::Test {
  protected:
   DoctorTest() {
-    patient_.roots = {tree_.Root(), tree_.Root()};
-    patient_.host = tree_.Root();
-    patient_.release = "6.1.0-1-amd64";
-    patient_.daemon = {{"pid", 42}};
+    snapshot_.roots = {tree_.Root(), tree_.Root()};
+    snapshot_.host = tree_.Root();
+    snapshot_.release = "6.1.0-1-amd64";
+    snapshot_.daemon = {{"pid", 42}};
     tree_.Write("/sys/kernel/btf/vmlinux", "");
     tree_.Write("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
     tree_.Write("/proc/42/status", kAllCapabilities);
     tree_.Write("/proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
-    look_.path = look_.parent = "/models";
-    look_.mount = {{"mount", "/models"}, {"state", "running"}, {"backend", "observer"},
-                   {"policy", "maio"},   {"pid", 0},           {"services", Json::array()}};
+    dir_.path = dir_.parent = "/models";
+    dir_.mount = {{"mount", "/models"}, {"state", "running"}, {"backend", "observer"},
+                  {"policy", "maio"},   {"pid", 0},           {"services", Json::array()}};
   }
   void WithFstab() {
     tree_.Write("/etc/fstab",
                 "# a comment\n/dev/sda1 / ext4 defaults 0 1\n/models /models ppc defaults 0 0\n");
   }
   void Poll() {
-    look_.mount["backend"] = "poll";
-    patient_.directories = {look_};
+    dir_.mount["backend"] = "poll";
+    snapshot_.directories = {dir_};
   }
   Findings Machine() {
     Findings found;
-    CheckMachine(patient_, &found);
+    CheckMachine(snapshot_, &found);
     return found;
   }
   Findings Services() {
     Findings found;
-    CheckServices(patient_, look_, &found);
+    CheckServices(snapshot_, dir_, &found);
     return found;
   }
   // "code remedy" of a single finding; all codes if there are more.
@@ -56,17 +56,17 @@ class DoctorTest : public testing::Test {
   }
   std::string OfDaemon() {
     Findings found;
-    CheckDaemon(patient_, &found);
+    CheckDaemon(snapshot_, &found);
     return Only(found);
   }
   std::string OfCommand() {
     Findings found;
-    CheckCommand(patient_, &found);
+    CheckCommand(snapshot_, &found);
     return Only(found);
   }
   TempTree tree_;
-  Patient patient_;
-  DirectoryLook look_;
+  SystemSnapshot snapshot_;
+  DirectorySnapshot dir_;
 };
 
 }  // namespace ppc::ctl

@@ -17,7 +17,7 @@ namespace ppc::ctl {
 namespace {
 
 TEST_F(DoctorTest, AHealthyMachineHasNothing) {
-  patient_.directories = {look_};
+  snapshot_.directories = {dir_};
   EXPECT_EQ(Only(Machine()), "");
   EXPECT_EQ(Only(Services()), "");
   EXPECT_EQ(OfDaemon() + OfCommand(), "");
@@ -82,7 +82,7 @@ TEST_F(DoctorTest, WhatIsPrintedForAMountClearsIt) {
     const std::string command = "PATH=" + ShellWord(root + "/bin") + ":$PATH; " + found[0].remedy;
     EXPECT_EQ(system(command.c_str()), 0) << command;
   };
-  patient_.directories = {look_};
+  snapshot_.directories = {dir_};
   WithFstab();
   cure("no-module");
   cure("no-device");
@@ -107,14 +107,14 @@ TEST_F(DoctorTest, TheObserverCannotAttach) {
   std::filesystem::remove(tree_.Path("/sys/kernel/btf/vmlinux"));
   EXPECT_EQ(Machine().at(0).code, "no-btf");
   // A directory served by the module or the observer has no such finding.
-  look_.mount["backend"] = "observer";
-  patient_.directories = {look_};
+  dir_.mount["backend"] = "observer";
+  snapshot_.directories = {dir_};
   EXPECT_EQ(Only(Machine()), "");
 }
 
 TEST_F(DoctorTest, DevicesOfMounts) {
   tree_.Write("/sys/fs/ppc/3/state", "native\n");
-  patient_.directories = {look_};
+  snapshot_.directories = {dir_};
   EXPECT_EQ(Only(Machine()), "no-device udevadm trigger --action=add --subsystem-match=ppc");
   tree_.Write("/dev/ppc3", "");
   EXPECT_EQ(Only(Machine()), "");
@@ -127,17 +127,17 @@ TEST_F(DoctorTest, DevicesOfMounts) {
 }
 
 TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
-  patient_.daemon_error = ECONNREFUSED;
+  snapshot_.daemon_error = ECONNREFUSED;
   EXPECT_EQ(OfDaemon(), "daemon-down ppcd &") << "no service manager";
   std::filesystem::create_directories(tree_.Path("/run/systemd/system"));
   EXPECT_EQ(OfDaemon(), "daemon-down systemctl start ppcd");
-  patient_.socket = "/tmp/own.sock";
+  snapshot_.socket = "/tmp/own.sock";
   EXPECT_EQ(OfDaemon(), "daemon-down ppcd --socket /tmp/own.sock --state-dir /tmp/own.sock.state &")
       << "not the manager's";
-  patient_.socket = "/run/my ppc/ppcd.sock";
+  snapshot_.socket = "/run/my ppc/ppcd.sock";
   EXPECT_EQ(OfDaemon(),
             "daemon-down ppcd --socket '/run/my ppc/ppcd.sock' --state-dir '/run/my ppc' &");
-  patient_.daemon_error = ETIMEDOUT;
+  snapshot_.daemon_error = ETIMEDOUT;
   EXPECT_EQ(OfDaemon(), "daemon-hangs systemctl restart ppcd");
   tree_.Write("/proc/77/comm", "ppcd\n");
   tree_.Write("/proc/77/stat", "77 (ppcd) T 1 77 77");
@@ -145,28 +145,28 @@ TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
 }
 
 TEST_F(DoctorTest, AFailedPolicyIsRegisteredAgain) {
-  look_.mount["state"] = "failed";
-  look_.mount["last_error"] = "it crashed";
+  dir_.mount["state"] = "failed";
+  dir_.mount["last_error"] = "it crashed";
   Findings found;
-  CheckDirectory(patient_, look_, &found);
+  CheckDirectory(snapshot_, dir_, &found);
   EXPECT_EQ(Only(found),
             "policy-failed ppcctl rm_policy /models && ppcctl reg_policy /models maio");
-  look_.mount["config"] = {{"holdback", 20}};
+  dir_.mount["config"] = {{"holdback", 20}};
   found.clear();
-  CheckDirectory(patient_, look_, &found);
+  CheckDirectory(snapshot_, dir_, &found);
   EXPECT_TRUE(Only(found).ends_with("reg_policy /models maio '{\"holdback\":20}'")) << Only(found);
 }
 
 TEST_F(DoctorTest, ADirectoryIsMissedWhereRegisteringIsTheRemedy) {
   const auto directory = [this] {
     Findings found;
-    CheckDirectory(patient_, look_, &found);
+    CheckDirectory(snapshot_, dir_, &found);
     return Only(found);
   };
-  look_.parent.clear();
-  look_.mount = nullptr;
+  dir_.parent.clear();
+  dir_.mount = nullptr;
   EXPECT_EQ(directory(), "not-registered ppcctl reg_policy /models maio");
-  patient_.daemon["off"] = true;
+  snapshot_.daemon["off"] = true;
   EXPECT_EQ(directory(), "") << "nothing is registered while it is off";
 }
 
@@ -176,18 +176,18 @@ TEST_F(DoctorTest, AModelIsCachedBecauseItIsBeingLoaded) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(fsync(fd), 0);  // not dirty
   close(fd);
-  look_.path = tree_.Path("/models");
-  look_.model_files = {file};
+  dir_.path = tree_.Path("/models");
+  dir_.model_files = {file};
   const auto directory = [this] {
     Findings found;
-    CheckDirectory(patient_, look_, &found);
+    CheckDirectory(snapshot_, dir_, &found);
     return Only(found);
   };
-  EXPECT_EQ(directory(), "cached ppcctl drop " + look_.path);
-  look_.mount["services"] = {{{"service_id", "svc"}, {"state", "started"}}};
+  EXPECT_EQ(directory(), "cached ppcctl drop " + dir_.path);
+  dir_.mount["services"] = {{{"service_id", "svc"}, {"state", "started"}}};
   EXPECT_EQ(directory(), "");
-  look_.mount["services"][0]["state"] = "ready";
-  EXPECT_EQ(directory(), "cached ppcctl drop " + look_.path);
+  dir_.mount["services"][0]["state"] = "ready";
+  EXPECT_EQ(directory(), "cached ppcctl drop " + dir_.path);
 }
 
 TEST_F(DoctorTest, WordsOfAShell) {
@@ -197,21 +197,21 @@ TEST_F(DoctorTest, WordsOfAShell) {
 }
 
 TEST_F(DoctorTest, AServiceWhoseTemplateIsOfAnotherLoader) {
-  look_.mount["services"] = {{{"service_id", "svc-one"}, {"workers", 1}}};
-  look_.policy = {{"services", {{{"service_id", "svc-one"}, {"matched", 100}, {"unknown", 90}}}}};
+  dir_.mount["services"] = {{{"service_id", "svc-one"}, {"workers", 1}}};
+  dir_.policy = {{"services", {{{"service_id", "svc-one"}, {"matched", 100}, {"unknown", 90}}}}};
   // Without a template there is nothing to differ from.
   EXPECT_EQ(Only(Services()), "");
-  patient_.template_dir = tree_.Path("/templates");
-  std::filesystem::create_directories(patient_.template_dir);
+  snapshot_.template_dir = tree_.Path("/templates");
+  std::filesystem::create_directories(snapshot_.template_dir);
   maio::Template t;
   t.service_id = "svc-one";
   std::string error;
-  ASSERT_EQ(maio::Store(patient_.template_dir, t, &error), 0) << error;
+  ASSERT_EQ(maio::Store(snapshot_.template_dir, t, &error), 0) << error;
   EXPECT_EQ(Only(Services()),
-            "template-differs ppcctl template rerecord svc-one --dir " + patient_.template_dir);
-  look_.policy["services"][0]["unknown"] = 24;
+            "template-differs ppcctl template rerecord svc-one --dir " + snapshot_.template_dir);
+  dir_.policy["services"][0]["unknown"] = 24;
   EXPECT_EQ(Only(Services()), "") << "less than a quarter";
-  look_.policy["services"][0]["matched"] = 2;
+  dir_.policy["services"][0]["matched"] = 2;
   EXPECT_EQ(Only(Services()), "") << "next to nothing was read";
 }
 
@@ -220,8 +220,8 @@ TEST_F(DoctorTest, ACgroupThatMayNotReadFast) {
   ASSERT_EQ(stat(tree_.Root().c_str(), &info), 0);
   const std::string disk =
       std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev));
-  look_.path = tree_.Root();
-  look_.mount["services"] = {{{"service_id", "svc-one"}, {"cgroup", "/svc"}}};
+  dir_.path = tree_.Root();
+  dir_.mount["services"] = {{{"service_id", "svc-one"}, {"cgroup", "/svc"}}};
   tree_.Write("/sys/fs/cgroup/cgroup.controllers", "io memory\n");
   tree_.Write("/sys/fs/cgroup/svc/memory.max", "max\n");
   tree_.Write("/sys/fs/cgroup/svc/io.max", disk + " rbps=max wbps=max riops=max wiops=max\n");
@@ -232,7 +232,7 @@ TEST_F(DoctorTest, ACgroupThatMayNotReadFast) {
   // The limit is on the parent group.
   tree_.Write("/sys/fs/cgroup/svc/inner/memory.max", "max\n");
   tree_.Write("/sys/fs/cgroup/svc/inner/io.max", "");
-  look_.mount["services"][0]["cgroup"] = "/svc/inner";
+  dir_.mount["services"][0]["cgroup"] = "/svc/inner";
   EXPECT_TRUE(Only(Services()).ends_with(tree_.Path("/sys/fs/cgroup/svc/io.max")));
 }
 
@@ -242,8 +242,8 @@ TEST_F(DoctorTest, ACgroupOfTheFirstVersionThatMayNotReadFast) {
   ASSERT_EQ(stat(tree_.Root().c_str(), &info), 0);
   const std::string disk =
       std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev));
-  look_.path = tree_.Root();
-  look_.mount["services"] = {{{"service_id", "svc-one"}, {"cgroup", "/svc"}}};
+  dir_.path = tree_.Root();
+  dir_.mount["services"] = {{{"service_id", "svc-one"}, {"cgroup", "/svc"}}};
   tree_.Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   tree_.Write("/sys/fs/cgroup/memory/svc/memory.limit_in_bytes", "9223372036854771712\n");
   const std::string throttle = "/sys/fs/cgroup/blkio/svc/blkio.throttle.read_";
@@ -258,12 +258,12 @@ TEST_F(DoctorTest, ACgroupOfTheFirstVersionThatMayNotReadFast) {
 
 TEST_F(DoctorTest, AGuardThatLimits) {
   const auto limits = [this](const char* state, const char* id = "svc-one") {
-    look_.mount["runner"]["services"] = {{{"service_id", id},
-                                          {"guard",
-                                           {{"state", state},
-                                            {"reason", "33 MiB came back"},
-                                            {"refused_drop_bytes", uint64_t{3} << 20},
-                                            {"refused_load_bytes", uint64_t{2} << 20}}}}};
+    dir_.mount["runner"]["services"] = {{{"service_id", id},
+                                         {"guard",
+                                          {{"state", state},
+                                           {"reason", "33 MiB came back"},
+                                           {"refused_drop_bytes", uint64_t{3} << 20},
+                                           {"refused_load_bytes", uint64_t{2} << 20}}}}};
     return Only(Services());
   };
   const std::string again = "ppcctl rm_policy /models && ppcctl reg_policy /models maio";
@@ -278,43 +278,43 @@ TEST_F(DoctorTest, AGuardThatLimits) {
   EXPECT_EQ(limits("small_window", ""), "guard-limits " + again + " '{\"prefetch\": false}'");
   EXPECT_EQ(Services().at(0).about, "/models") << "readers that belong to no service";
   // The service reads other files than the recording lists.
-  patient_.template_dir = tree_.Path("/templates");
-  std::filesystem::create_directories(patient_.template_dir);
+  snapshot_.template_dir = tree_.Path("/templates");
+  std::filesystem::create_directories(snapshot_.template_dir);
   maio::Template t;
   t.service_id = "svc-one";
   std::string error;
-  ASSERT_EQ(maio::Store(patient_.template_dir, t, &error), 0) << error;
+  ASSERT_EQ(maio::Store(snapshot_.template_dir, t, &error), 0) << error;
   EXPECT_EQ(limits("no_loads"),
-            "guard-limits ppcctl template rerecord svc-one --dir " + patient_.template_dir);
-  look_.mount["policy"] = "/opt/mine.so";
+            "guard-limits ppcctl template rerecord svc-one --dir " + snapshot_.template_dir);
+  dir_.mount["policy"] = "/opt/mine.so";
   EXPECT_EQ(limits("no_drops+no_loads"), "guard-limits " + again);
 }
 
 TEST_F(DoctorTest, EventsThatWereLost) {
-  look_.mount["runner"]["device"] = {{"events_lost", 3}, {"events_queued", 1000}};
+  dir_.mount["runner"]["device"] = {{"events_lost", 3}, {"events_queued", 1000}};
   EXPECT_EQ(Only(Services()), "");
-  look_.mount["runner"]["device"]["events_lost"] = 30;
+  dir_.mount["runner"]["device"]["events_lost"] = 30;
   EXPECT_EQ(Only(Services()),
             "events-lost ppcctl rm_policy /models && ppcctl reg_policy /models maio");
 }
 
 // A service with one worker, as MAIO reports it.
-class DoctorPaceTest : public DoctorTest {
+class DoctorDeviceRateTest : public DoctorTest {
  protected:
-  DoctorPaceTest() {
-    look_.mount["services"] = {{{"service_id", "svc-one"}}};
+  DoctorDeviceRateTest() {
+    dir_.mount["services"] = {{{"service_id", "svc-one"}}};
     group_ = {{"state", "SYNC"},
               {"consumed", uint64_t{100} << 20},
               {"total", uint64_t{200} << 20},
               {"ahead", uint64_t{1} << 20}};
   }
-  std::string Pace(uint64_t device_mbps = 300) {
-    look_.policy = {{"services",
-                     {{{"service_id", "svc-one"},
-                       {"device_mbps", device_mbps},
-                       {"loaded", loaded_},
-                       {"redundant", redundant_},
-                       {"groups", Json::array({group_})}}}}};
+  std::string DeviceRate(uint64_t device_mbps = 300) {
+    dir_.policy = {{"services",
+                    {{{"service_id", "svc-one"},
+                      {"device_mbps", device_mbps},
+                      {"loaded", loaded_},
+                      {"redundant", redundant_},
+                      {"groups", Json::array({group_})}}}}};
     found_ = Services();
     for (const Finding& each : found_) EXPECT_FALSE(each.is_problem) << each.code;
     return Only(found_);
@@ -325,33 +325,33 @@ class DoctorPaceTest : public DoctorTest {
   Findings found_;
 };
 
-TEST_F(DoctorPaceTest, ADiskThatReadersWaitForIsWorthKnowing) {
-  EXPECT_EQ(Pace(), "device-slow ppcctl warm /models --id svc-one");
+TEST_F(DoctorDeviceRateTest, ADiskThatReadersWaitForIsWorthKnowing) {
+  EXPECT_EQ(DeviceRate(), "device-slow ppcctl warm /models --id svc-one");
   EXPECT_NE(found_.at(0).cause.find("gives 300 MB/s"), std::string::npos);
-  EXPECT_EQ(Pace(0), "") << "nothing was measured";
+  EXPECT_EQ(DeviceRate(0), "") << "nothing was measured";
   redundant_ = 101 << 20;
-  EXPECT_EQ(Pace(), "") << "most of it was in memory";
+  EXPECT_EQ(DeviceRate(), "") << "most of it was in memory";
   redundant_ = 0;
   loaded_ = 1 << 20;
-  EXPECT_EQ(Pace(), "") << "hardly anything came from the disk";
+  EXPECT_EQ(DeviceRate(), "") << "hardly anything came from the disk";
   loaded_ = 100 << 20;
   group_["ahead"] = uint64_t{64} << 20;
-  EXPECT_EQ(Pace(), "") << "the loads are ahead";
+  EXPECT_EQ(DeviceRate(), "") << "the loads are ahead";
   group_["ahead"] = nullptr;
-  EXPECT_EQ(Pace(), "") << "all is loaded";
+  EXPECT_EQ(DeviceRate(), "") << "all is loaded";
   group_["ahead"] = 0;
   group_["consumed"] = uint64_t{1} << 20;
-  EXPECT_EQ(Pace(), "") << "they have just begun";
+  EXPECT_EQ(DeviceRate(), "") << "they have just begun";
   group_["consumed"] = group_["total"];
-  EXPECT_EQ(Pace(), "") << "they have read all";
+  EXPECT_EQ(DeviceRate(), "") << "they have read all";
   group_["consumed"] = uint64_t{100} << 20;
   group_["state"] = "LOST";
-  EXPECT_EQ(Pace(), "") << "nothing is loaded for who goes elsewhere";
+  EXPECT_EQ(DeviceRate(), "") << "nothing is loaded for who goes elsewhere";
 }
 
 TEST_F(DoctorTest, AnEnginesOwnPrefetch) {
   const auto of_words = [this](std::vector<std::string> words) {
-    patient_.command = std::move(words);
+    snapshot_.command = std::move(words);
     return OfCommand();
   };
   const std::string option = "--safetensors-load-strategy";
@@ -370,9 +370,9 @@ TEST_F(DoctorTest, WhoReadsAtRandom) {
   reader.random_file = "/models/m.gguf";
   const auto remedy = [this, &reader](std::vector<std::string> words) {
     reader.words = std::move(words);
-    look_.readers = {reader};
+    dir_.readers = {reader};
     Findings found;
-    CheckReaders(patient_, look_, &found);
+    CheckReaders(snapshot_, dir_, &found);
     return Only(found);
   };
   EXPECT_EQ(remedy({"llama-server", "--numa", "distribute", "-m", "m.gguf"}),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of objects, the ledger, the pace and the keeper of kvtier.
+// Objects, the prefetch budget, the prefetch distance and the clock cache of kvtier.
 #include <gtest/gtest.h>
 
+#include "extras/kvtier/clock_cache.h"
 #include "extras/kvtier/config.h"
-#include "extras/kvtier/keeper.h"
-#include "extras/kvtier/ledger.h"
 #include "extras/kvtier/object_table.h"
+#include "extras/kvtier/prefetch_budget.h"
 #include "extras/kvtier/walk.h"
 #include "tests/unit/has.h"
 
@@ -96,111 +96,112 @@ TEST(KvTierTable, WhatFollowsIsLearntAtOnceAndReplacedSlowly) {
   EXPECT_EQ(object->confidence, 1);
 }
 
-TEST(KvTierLedger, WhatIsWrongStaysASmallShare) {
-  Ledger ledger;
-  ledger.Read(400 << 20);
+TEST(KvTierPrefetchBudget, WhatIsWrongStaysASmallShare) {
+  PrefetchBudget budget;
+  budget.NoteRead(400 << 20);
   uint64_t wrong = 0;
-  for (uint64_t may = ledger.AheadOf(0); may > 0 && wrong < kBlock * 400; may = ledger.AheadOf(0)) {
-    ledger.Wrong(64 << 10);
+  for (uint64_t may = budget.BytesAhead(0); may > 0 && wrong < kBlock * 400;
+       may = budget.BytesAhead(0)) {
+    budget.NoteWrong(64 << 10);
     wrong += 64 << 10;
   }
   EXPECT_LE(wrong, (400u << 20) / 20);
   EXPECT_GE(wrong, 1u << 20);
   // A walk that has been right for long may continue all the same.
-  EXPECT_EQ(ledger.AheadOf(Ledger::kRunPerGuess * kBlock), kBlock);
-  ledger.Refund(wrong);
-  EXPECT_GT(ledger.AheadOf(0), 0u);
+  EXPECT_EQ(budget.BytesAhead(PrefetchBudget::kRunPerGuess * kBlock), kBlock);
+  budget.Refund(wrong);
+  EXPECT_GT(budget.BytesAhead(0), 0u);
 }
 
-TEST(KvTierLedger, FirstGuessesStopWhereTheyAreWrong) {
-  Ledger ledger;
-  ledger.Read(400 << 20);
-  for (int i = 0; i < 10; i++) ledger.First(false);
-  EXPECT_EQ(ledger.AheadOf(0), 0u);
-  EXPECT_GT(ledger.AheadOf(1), 0u);
-  for (int i = 0; i < 3; i++) ledger.First(true);
-  EXPECT_GT(ledger.AheadOf(0), 0u);
+TEST(KvTierPrefetchBudget, FirstGuessesStopWhereTheyAreWrong) {
+  PrefetchBudget budget;
+  budget.NoteRead(400 << 20);
+  for (int i = 0; i < 10; i++) budget.NoteFirstGuess(false);
+  EXPECT_EQ(budget.BytesAhead(0), 0u);
+  EXPECT_GT(budget.BytesAhead(1), 0u);
+  for (int i = 0; i < 3; i++) budget.NoteFirstGuess(true);
+  EXPECT_GT(budget.BytesAhead(0), 0u);
 }
 
-TEST(KvTierPace, AheadByLoadTimeOverStepTime) {
-  Pace pace;
-  EXPECT_EQ(pace.Needed(), 64u) << "nothing is known of the device";
-  pace.Loaded(20'000'000);
-  for (uint64_t i = 1; i <= 1000; i++) pace.Arrive(i * 1'000'000, false, true);
-  EXPECT_EQ(pace.step_ns(), 1'000'000u);
-  EXPECT_EQ(pace.Needed(), 42u);
+TEST(KvTierPrefetchDistance, AheadByLoadTimeOverStepTime) {
+  PrefetchDistance distance;
+  EXPECT_EQ(distance.Needed(), 64u) << "nothing is known of the device";
+  distance.NoteLoad(20'000'000);
+  for (uint64_t i = 1; i <= 1000; i++) distance.NoteArrival(i * 1'000'000, false, true);
+  EXPECT_EQ(distance.step_ns(), 1'000'000u);
+  EXPECT_EQ(distance.Needed(), 42u);
 }
 
-TEST(KvTierPace, TheDisksTimeIsNotTheReaders) {
-  Pace pace;
-  pace.Arrive(1'000'000'000, true, false);
-  pace.Arrive(1'100'000'000, true, false);  // includes the wait
-  EXPECT_EQ(pace.step_ns(), 100'000'000u);
-  pace.Arrive(1'200'000'000, false, true);
-  pace.Arrive(1'202'000'000, false, true);  // without
-  EXPECT_EQ(pace.step_ns(), 2'000'000u);
+TEST(KvTierPrefetchDistance, TheDisksTimeIsNotTheReaders) {
+  PrefetchDistance distance;
+  distance.NoteArrival(1'000'000'000, true, false);
+  distance.NoteArrival(1'100'000'000, true, false);  // includes the wait
+  EXPECT_EQ(distance.step_ns(), 100'000'000u);
+  distance.NoteArrival(1'200'000'000, false, true);
+  distance.NoteArrival(1'202'000'000, false, true);  // without
+  EXPECT_EQ(distance.step_ns(), 2'000'000u);
 }
 
-TEST(KvTierPace, LateObjectsWidenIt) {
-  Pace pace;
-  pace.Loaded(1'000'000);
+TEST(KvTierPrefetchDistance, LateObjectsWidenIt) {
+  PrefetchDistance distance;
+  distance.NoteLoad(1'000'000);
   uint64_t now = 1'000'000;
-  for (int i = 0; i < 100; i++) pace.Arrive(now += 1'000'000, false, true);
-  const uint64_t calm = pace.Needed();
-  for (int i = 0; i < 100; i++) pace.Arrive(now += 1'000'000, true, true);
-  EXPECT_GE(pace.Needed(), 4 * calm);
-  for (int i = 0; i < 100'000; i++) pace.Arrive(now += 1'000'000, false, true);
-  EXPECT_EQ(pace.Needed(), calm);
+  for (int i = 0; i < 100; i++) distance.NoteArrival(now += 1'000'000, false, true);
+  const uint64_t calm = distance.Needed();
+  for (int i = 0; i < 100; i++) distance.NoteArrival(now += 1'000'000, true, true);
+  EXPECT_GE(distance.Needed(), 4 * calm);
+  for (int i = 0; i < 100'000; i++) distance.NoteArrival(now += 1'000'000, false, true);
+  EXPECT_EQ(distance.Needed(), calm);
 }
 
-// The pace after a reader took three layers of fifty objects, each layer at once, and computed
+// The distance after a reader took three layers of fifty objects, each layer at once, and computed
 // between them.
-Pace AfterLayers(uint64_t* now) {
-  Pace pace;
-  pace.Loaded(3'000'000);
+PrefetchDistance AfterLayers(uint64_t* now) {
+  PrefetchDistance distance;
+  distance.NoteLoad(3'000'000);
   for (int layer = 0; layer < 3; layer++) {
     *now += 25'000'000;
-    for (int i = 0; i < 50; i++) pace.Arrive(*now += 100'000, false, true);
+    for (int i = 0; i < 50; i++) distance.NoteArrival(*now += 100'000, false, true);
   }
-  return pace;
+  return distance;
 }
 
 // A layer's objects at once, then its computing: the next layer must be loaded by then.
-TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
+TEST(KvTierPrefetchDistance, WhatIsReadAtOnceIsNeededAtOnce) {
   uint64_t now = 1'000'000;
-  const Pace pace = AfterLayers(&now);
-  EXPECT_GE(pace.Needed(), 49u);
-  EXPECT_LE(pace.Needed(), 100u);
+  const PrefetchDistance distance = AfterLayers(&now);
+  EXPECT_GE(distance.Needed(), 49u);
+  EXPECT_LE(distance.Needed(), 100u);
 }
 
-// The next reader inherits the pace, but not how often this one waited.
-TEST(KvTierPace, TheNextReaderBeginsWithWhatThisOneNeeded) {
+// The next reader inherits the distance, but not how often this one waited.
+TEST(KvTierPrefetchDistance, TheNextReaderBeginsWithWhatThisOneNeeded) {
   uint64_t now = 1'000'000;
-  Pace pace = AfterLayers(&now);
-  const uint64_t calm = pace.Needed();
-  EXPECT_EQ(pace.OfNext().Needed(), calm);
-  for (int i = 0; i < 200; i++) pace.Arrive(now += 100'000, true, true);
-  EXPECT_GT(pace.Needed(), 2 * calm);
-  EXPECT_LT(pace.OfNext().Needed(), 2 * calm);
+  PrefetchDistance distance = AfterLayers(&now);
+  const uint64_t calm = distance.Needed();
+  EXPECT_EQ(distance.ForNext().Needed(), calm);
+  for (int i = 0; i < 200; i++) distance.NoteArrival(now += 100'000, true, true);
+  EXPECT_GT(distance.Needed(), 2 * calm);
+  EXPECT_LT(distance.ForNext().Needed(), 2 * calm);
 }
 
 // A chain read for the first time, from memory: the time of loads is unknown.
-TEST(KvTierPace, WithoutLoadsThereAreNoBursts) {
-  Pace pace;
+TEST(KvTierPrefetchDistance, WithoutLoadsThereAreNoBursts) {
+  PrefetchDistance distance;
   uint64_t now = 1'000'000;
-  for (int i = 0; i < 500; i++) pace.Arrive(now += 100'000, false, false);
-  pace.Loaded(3'000'000);
-  const uint64_t needed = pace.Needed();
-  pace.Arrive(now += 25'000'000, false, false);
-  EXPECT_LE(pace.Needed(), needed);
+  for (int i = 0; i < 500; i++) distance.NoteArrival(now += 100'000, false, false);
+  distance.NoteLoad(3'000'000);
+  const uint64_t needed = distance.Needed();
+  distance.NoteArrival(now += 25'000'000, false, false);
+  EXPECT_LE(distance.Needed(), needed);
 }
 
-class KvTierKeeperTest : public ::testing::Test {
+class KvTierClockCacheTest : public ::testing::Test {
  protected:
-  Object* Came(uint64_t file, int times) {
+  Object* Cached(uint64_t file, int times) {
     Object* const object = AddObject(&table_, file);
     object->Extend(0, 16);
-    for (int i = 0; i < times; i++) keeper_.Came(object, /*wanted=*/true);
+    for (int i = 0; i < times; i++) cache_.NoteCached(object, /*wanted=*/true);
     return object;
   }
   bool IsDropped(uint64_t file) {
@@ -208,86 +209,86 @@ class KvTierKeeperTest : public ::testing::Test {
                        [file](const ppc_io& io) { return io.file == file; });
   }
   ObjectTable table_{1 << 20};
-  Keeper keeper_{&table_, kBlock};
+  ClockCache cache_{&table_, kBlock};
   ppc::IoList list_;
 };
 
-TEST_F(KvTierKeeperTest, TheColdestGoNotTheOldest) {
-  for (uint64_t file = 1; file <= 50; file++) Came(file, 6);     // old and hot
-  for (uint64_t file = 101; file <= 150; file++) Came(file, 1);  // new, read once
-  EXPECT_EQ(keeper_.kept_bytes(), 100u * 16 * kPage);
-  keeper_.Drop(50 * 16 * kPage, &list_);
+TEST_F(KvTierClockCacheTest, TheColdestGoNotTheOldest) {
+  for (uint64_t file = 1; file <= 50; file++) Cached(file, 6);     // old and hot
+  for (uint64_t file = 101; file <= 150; file++) Cached(file, 1);  // new, read once
+  EXPECT_EQ(cache_.kept_bytes(), 100u * 16 * kPage);
+  cache_.Drop(50 * 16 * kPage, &list_);
   EXPECT_EQ(list_.size(), 50u);
   for (uint64_t file = 101; file <= 150; file++) EXPECT_TRUE(IsDropped(file)) << file;
-  EXPECT_EQ(keeper_.kept_bytes(), 50u * 16 * kPage);
+  EXPECT_EQ(cache_.kept_bytes(), 50u * 16 * kPage);
   EXPECT_EQ(list_.ios()[0].size, kBlock);
 }
 
-TEST_F(KvTierKeeperTest, WhatWasHotOnceCoolsDown) {
-  Came(1, 10);
+TEST_F(KvTierClockCacheTest, WhatWasHotOnceCoolsDown) {
+  Cached(1, 10);
   for (uint64_t file = 1000; file < 1020; file++) {
-    Came(file, 2);
-    keeper_.Drop(16 * kPage, &list_);
+    Cached(file, 2);
+    cache_.Drop(16 * kPage, &list_);
   }
   EXPECT_TRUE(IsDropped(1));
 }
 
-TEST_F(KvTierKeeperTest, WhatIsAboutToBeReadStaysAndWrongGuessesGoFirst) {
-  Came(1, 1)->walk = 3;
-  Came(2, 9)->Set(Object::kGuessed | Object::kWrong);
-  Came(3, 1);
-  keeper_.Drop(16 * kPage, &list_);
+TEST_F(KvTierClockCacheTest, WhatIsAboutToBeReadStaysAndWrongGuessesGoFirst) {
+  Cached(1, 1)->walk = 3;
+  Cached(2, 9)->Set(Object::kGuessed | Object::kWrong);
+  Cached(3, 1);
+  cache_.Drop(16 * kPage, &list_);
   ASSERT_EQ(list_.size(), 1u);
   EXPECT_TRUE(IsDropped(2));
-  keeper_.Drop(~0ull >> 1, &list_);
+  cache_.Drop(~0ull >> 1, &list_);
   EXPECT_FALSE(IsDropped(1));
   EXPECT_TRUE(IsDropped(3));
 }
 
-TEST_F(KvTierKeeperTest, WhatStayedIsCountedAgain) {
-  Object* const object = Came(1, 1);
-  keeper_.Drop(16 * kPage, &list_);
-  EXPECT_EQ(keeper_.kept_bytes(), 0u);
-  keeper_.Stayed(object);
-  EXPECT_EQ(keeper_.kept_bytes(), 16u * kPage);
+TEST_F(KvTierClockCacheTest, WhatStayedIsCountedAgain) {
+  Object* const object = Cached(1, 1);
+  cache_.Drop(16 * kPage, &list_);
+  EXPECT_EQ(cache_.kept_bytes(), 0u);
+  cache_.NoteDropFailed(object);
+  EXPECT_EQ(cache_.kept_bytes(), 16u * kPage);
 }
 
-TEST_F(KvTierKeeperTest, AnEntryThatHadToGoTakesItsPagesAlong) {
-  keeper_.Displaced(*Came(1, 3));
-  keeper_.Drop(0, &list_);
+TEST_F(KvTierClockCacheTest, AnEntryThatHadToGoTakesItsPagesAlong) {
+  cache_.NoteDisplaced(*Cached(1, 3));
+  cache_.Drop(0, &list_);
   ASSERT_EQ(list_.size(), 1u);
-  EXPECT_EQ(keeper_.kept_bytes(), 0u);
+  EXPECT_EQ(cache_.kept_bytes(), 0u);
 }
 
 // While memory is not short, no drops are requested.
-TEST_F(KvTierKeeperTest, EntriesThatHadToGoAreBounded) {
+TEST_F(KvTierClockCacheTest, EntriesThatHadToGoAreBounded) {
   constexpr uint64_t kObjects = 100'000;
   for (uint64_t file = 1; file <= kObjects; file++) {
     Object object{.key = KeyOf(file, 0), .pages = 16, .heat = 1};
-    keeper_.Came(&object, /*wanted=*/true);
-    keeper_.Displaced(object);
+    cache_.NoteCached(&object, /*wanted=*/true);
+    cache_.NoteDisplaced(object);
   }
-  EXPECT_LE(keeper_.kept_bytes(), Keeper::kMostDisplaced * 16 * kPage);
+  EXPECT_LE(cache_.kept_bytes(), ClockCache::kMostDisplaced * 16 * kPage);
   uint64_t dropped = 0;
   for (uint64_t before = 1; dropped != before; list_.Clear()) {
     before = dropped;
-    keeper_.Drop(0, &list_);
+    cache_.Drop(0, &list_);
     dropped += list_.size();
   }
-  EXPECT_LE(dropped, Keeper::kMostDisplaced);
-  EXPECT_GE(dropped, Keeper::kMostDisplaced / 2);
-  EXPECT_EQ(keeper_.kept_bytes(), 0u);
+  EXPECT_LE(dropped, ClockCache::kMostDisplaced);
+  EXPECT_GE(dropped, ClockCache::kMostDisplaced / 2);
+  EXPECT_EQ(cache_.kept_bytes(), 0u);
 }
 
-TEST_F(KvTierKeeperTest, ADisplacedObjectThatIsReadAgainStays) {
-  Object* const object = Came(1, 3);
-  keeper_.Displaced(*object);
+TEST_F(KvTierClockCacheTest, ADisplacedObjectThatIsReadAgainStays) {
+  Object* const object = Cached(1, 3);
+  cache_.NoteDisplaced(*object);
   table_.Remove(object);
-  Came(1, 1);
-  EXPECT_EQ(keeper_.kept_bytes(), 16u * kPage) << "counted once";
-  keeper_.Drop(0, &list_);
+  Cached(1, 1);
+  EXPECT_EQ(cache_.kept_bytes(), 16u * kPage) << "counted once";
+  cache_.Drop(0, &list_);
   EXPECT_FALSE(IsDropped(1));
-  EXPECT_EQ(keeper_.kept_bytes(), 16u * kPage);
+  EXPECT_EQ(cache_.kept_bytes(), 16u * kPage);
 }
 
 TEST(KvTierConfig, MistakesAreNamed) {

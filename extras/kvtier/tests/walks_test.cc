@@ -72,12 +72,12 @@ class KvTierWalksTest : public ::testing::Test {
   const Object& Of(uint64_t file) { return *table_.Find(KeyOf(file, 0)); }
 
   ObjectTable table_{4 << 20};
-  Keeper keeper_{&table_, kBlockBytes};
-  Ledger ledger_;
+  ClockCache cache_{&table_, kBlockBytes};
+  PrefetchBudget budget_;
   std::vector<uint32_t> interrupted_;
   Walks walks_{&table_,
-               &keeper_,
-               &ledger_,
+               &cache_,
+               &budget_,
                {.block_bytes = kBlockBytes,
                 .interrupt = [this](uint32_t, uint32_t group) { interrupted_.push_back(group); }}};
   ppc::IoList list_;
@@ -94,7 +94,7 @@ TEST_F(KvTierWalksTest, NothingIsGuessedOfWhatIsNotKnown) {
 
 // Reads reported page by page count like one large read.
 TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
-  const uint64_t before = ledger_.AheadOf(1);
+  const uint64_t before = budget_.BytesAhead(1);
   for (uint64_t page = 0; page < kObjectPages; page++) {
     walks_.Arrive({.reader = {.pid = 100},
                    .service = 7,
@@ -104,14 +104,14 @@ TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
                    .now_ns = now_,
                    .is_miss = true});
   }
-  EXPECT_EQ(ledger_.AheadOf(1), before + kObjectPages * kPage / Ledger::kReadPerWrong);
+  EXPECT_EQ(budget_.BytesAhead(1), before + kObjectPages * kPage / PrefetchBudget::kReadPerWrong);
 }
 
 TEST_F(KvTierWalksTest, SomeAheadAtOnceWhereFirstGuessesAreRight) {
   const std::vector<uint64_t> chain = Learn(Chain(1, 200));
   Read(chain[0]);
   EXPECT_EQ(Plan().size(), 21u) << "64, but 1 MiB while little was read";
-  ledger_.First(false);
+  budget_.NoteFirstGuess(false);
   Rest();
   Read(chain[0]);
   EXPECT_EQ(Plan().size(), 1u);
@@ -120,9 +120,9 @@ TEST_F(KvTierWalksTest, SomeAheadAtOnceWhereFirstGuessesAreRight) {
 TEST_F(KvTierWalksTest, OneAheadFirstThenTwiceAsManyWithEach) {
   const std::vector<uint64_t> chain = Chain(1, 200);
   ReadAll(chain);
-  ledger_.First(false);
+  budget_.NoteFirstGuess(false);
   Rest();
-  // Too late each time, so that the pace is not the limit.
+  // Too late each time, so that the distance is not the limit.
   std::vector<size_t> ahead;
   for (size_t i = 0; i < 6; i++) {
     Read(chain[i]);
@@ -139,8 +139,8 @@ TEST_F(KvTierWalksTest, AChainIsFollowedToItsEndWithFewMisses) {
   const std::vector<uint64_t> chain = Learn(Chain(1, 500));
   ReadAll(chain);
   EXPECT_GE(loaded_, 480u);
-  EXPECT_EQ(ledger_.wrong_bytes(), 0u);
-  EXPECT_EQ(keeper_.kept_bytes(), 500u * kObjectPages * kPage);
+  EXPECT_EQ(budget_.wrong_bytes(), 0u);
+  EXPECT_EQ(cache_.kept_bytes(), 500u * kObjectPages * kPage);
 }
 
 TEST_F(KvTierWalksTest, AReaderThatStopsGetsNoMore) {
@@ -161,8 +161,8 @@ TEST_F(KvTierWalksTest, WhoLeavesTheChainGetsNoMoreOfIt) {
   EXPECT_TRUE(after.empty());
   ReadAll(Chain(3000, 100));
   Rest();
-  EXPECT_GT(ledger_.wrong_bytes(), 0u);
-  EXPECT_LE(ledger_.wrong_bytes(), 20u * kObjectPages * kPage + Ledger::kFloorBytes);
+  EXPECT_GT(budget_.wrong_bytes(), 0u);
+  EXPECT_LE(budget_.wrong_bytes(), 20u * kObjectPages * kPage + PrefetchBudget::kFloorBytes);
   // The end of a chain: another object came, and is not relied on until it comes again.
   EXPECT_EQ(Of(chain[99]).confidence, 0);
 }

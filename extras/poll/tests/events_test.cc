@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 
 #include "extras/poll/tests/fixture.h"
-#include "extras/poll/watched.h"
+#include "extras/poll/watched_process.h"
 
 namespace ppc {
 namespace {
@@ -217,15 +217,15 @@ class PollWatchedTest : public PollTest {
     files_ = std::make_unique<PolledFiles>(dir_);
     sink_ = std::make_unique<EventSink>(files_.get(), &queue_);
     sink_->Set({.progress = true});
-    watched_ = std::make_unique<Watched>(SysRoots{.sys = "", .proc = tree_.Root()}, kPid, 1,
-                                         files_.get(), sink_.get(), &next_open_id_);
+    watched_ = std::make_unique<WatchedProcess>(SysRoots{.sys = "", .proc = tree_.Root()}, kPid, 1,
+                                                files_.get(), sink_.get(), &next_open_id_);
   }
 
   EventQueue queue_{1024};
   uint32_t next_open_id_ = 0;
   std::unique_ptr<PolledFiles> files_;
   std::unique_ptr<EventSink> sink_;
-  std::unique_ptr<Watched> watched_;
+  std::unique_ptr<WatchedProcess> watched_;
 };
 
 TEST_F(PollWatchedTest, FollowsPreadByWaitsAndBytes) {

@@ -8,7 +8,7 @@
 
 #include "extras/poll/proc_view.h"
 #include "extras/poll/tests/fixture.h"
-#include "extras/poll/watched.h"
+#include "extras/poll/watched_process.h"
 
 namespace ppc {
 namespace {

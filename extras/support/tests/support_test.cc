@@ -16,12 +16,12 @@ namespace {
 class SupportTest : public testing::Test {
  protected:
   SupportTest() {
-    Patient& patient = gathered_.patient;
-    patient.roots = {tree_.Root(), tree_.Root()};
-    patient.host = tree_.Root();
-    patient.release = "6.1.0-1-amd64";
-    patient.template_dir = tree_.Path("/templates");
-    patient.registered = {"/models"};
+    SystemSnapshot& snapshot = gathered_.snapshot;
+    snapshot.roots = {tree_.Root(), tree_.Root()};
+    snapshot.host = tree_.Root();
+    snapshot.release = "6.1.0-1-amd64";
+    snapshot.template_dir = tree_.Path("/templates");
+    snapshot.registered = {"/models"};
     tree_.Write("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian 12\"\n");
     tree_.Write("/sys/kernel/btf/vmlinux", "");
     tree_.Write("/templates/sv/svc-one.ppct", "secret of a model");
@@ -127,7 +127,7 @@ TEST_F(SupportTest, WithoutADaemonThereIsTheRest) {
   gathered_.status = nullptr;
   gathered_.metrics.clear();
   gathered_.log.clear();
-  gathered_.patient.daemon_error = ECONNREFUSED;
+  gathered_.snapshot.daemon_error = ECONNREFUSED;
   EXPECT_NE(TextOf("doctor.json").find("daemon-down"), std::string::npos);
   EXPECT_NE(TextOf("versions.json").find("6.1.0"), std::string::npos);
   EXPECT_NE(TextOf("README.txt").find("nothing was logged"), std::string::npos);

@@ -7,8 +7,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
 #include "daemon/net/etcd.h"
+#include "extras/xllm/instance_service.h"
 #include "extras/xllm/registrations.h"
-#include "extras/xllm/whose.h"
 
 namespace ppc::ctl::xllm {
 namespace {

@@ -24,9 +24,9 @@ inline constexpr uint64_t kSmallFilesTag = 1ull << 49;
 inline constexpr uint64_t kExpertsTag = 1ull << 50;
 inline constexpr uint64_t kPassesTag = 1ull << 51;
 
-struct Run {
+struct ServiceRun {
   // slot: small number, unique among the services of the mount.
-  Run(const ppc_context* host, const Config& settings, ServiceSpec service, uint32_t number)
+  ServiceRun(const ppc_context* host, const Config& settings, ServiceSpec service, uint32_t number)
       : context(host),
         config(settings),
         spec(std::move(service)),

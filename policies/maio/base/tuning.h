@@ -95,9 +95,9 @@ inline constexpr uint64_t kEndNs = 10'000'000'000;
 // --------------------------------------------------------------- the service
 // A recording of packages alone ends when its service has read nothing for so long.
 inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
-// Steps of less, to where no reader has come near of late, are crumbs; a recording of crumbs ends
-// so long after its first: images of some GiB are read by then, an index never is.
-inline constexpr uint64_t kCrumbPages = (256 << 10) / 4096;
+// Steps of less, to where no reader has come near of late, are small reads; a recording of them
+// ends so long after its first: images of some GiB are read by then, an index never is.
+inline constexpr uint64_t kSmallReadPages = (256 << 10) / 4096;
 inline constexpr uint64_t kStepGapPages = (256 << 10) / 4096;
 inline constexpr uint64_t kScatteredNs = 300'000'000'000;
 // An access is told so much later than it happened at most, and as many may come before it; the
@@ -118,8 +118,8 @@ inline constexpr uint64_t kQuietNs = 10'000'000'000;
 inline constexpr uint64_t kSubstantialBytes = 16ull << 20;
 // While it serves: misses of one worker, one after the other in the order of the template and so
 // close in time, are a load again (a reader that had paused, sleep mode, new weights).
-inline constexpr uint32_t kAgainMisses = 3;
-inline constexpr uint64_t kAgainNs = 10'000'000'000;
+inline constexpr uint32_t kReloadMisses = 3;
+inline constexpr uint64_t kReloadNs = 10'000'000'000;
 // A recording that ended by itself goes on when something is missed that it does not have; so
 // often.
 inline constexpr uint32_t kMostResumes = 8;

@@ -52,7 +52,7 @@ uint32_t WorkerMap::Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) 
 uint32_t WorkerMap::Assign(const miss_io& event, bool weights) {
   std::vector<uint32_t> candidates;
   if (event.xpu >= 0) {
-    told_ = true;
+    has_xpu_binding_ = true;
     if (xpus_.empty()) {
       return static_cast<uint32_t>(event.xpu) < kMaxGroups - 1 ? static_cast<uint32_t>(event.xpu)
                                                                : kCommonGroup;
@@ -60,7 +60,7 @@ uint32_t WorkerMap::Assign(const miss_io& event, bool weights) {
     for (uint32_t w = 0; w < std::max<size_t>(workers_, xpus_.size()); w++) {
       if (xpus_[w % xpus_.size()] == event.xpu) candidates.push_back(w);
     }
-  } else if (!told_ && weights && !has_xpus_) {
+  } else if (!has_xpu_binding_ && weights && !has_xpus_) {
     // No XPU on this machine at all: workers in the order in which they read model data first.
     uint32_t count = workers_ != 0 ? workers_ : kMaxGroups - 1;
     for (uint32_t w = 0; w < count; w++) candidates.push_back(w);
@@ -90,42 +90,42 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
     uint32_t group = slot;
     if (auto swapped = swapped_.find(group); swapped != swapped_.end()) group = swapped->second;
     if (process == nullptr && processes_.size() >= kMaxProcesses) return group;
-    const bool fresh = group != kCommonGroup && processes_of(group) > 0;
-    if (process != nullptr) SetFresh(process, false);
+    const bool may_replace = group != kCommonGroup && processes_of(group) > 0;
+    if (process != nullptr) SetMayReplace(process, false);
     process = &processes_[key];
     *process = Process{group, slot, event.xpu, event.time_ns, event.time_ns, false};
-    SetFresh(process, fresh);
+    SetMayReplace(process, may_replace);
     if (group != kCommonGroup && event.xpu >= 0) seen_xpu_[group] = event.xpu;
   }
   process->last_ns = event.time_ns;
   return process->group;
 }
 
-uint32_t WorkerMap::RecordedAs(const miss_io& event, uint32_t group) const {
-  if (!told_) return group;
+uint32_t WorkerMap::RecordingGroup(const miss_io& event, uint32_t group) const {
+  if (!has_xpu_binding_) return group;
   auto it = processes_.find(Key(event.pid, event.start_ns));
   return it == processes_.end() ? group : it->second.slot;
 }
 
-void WorkerMap::SetFresh(Process* process, bool fresh) {
-  fresh_ += (fresh ? 1u : 0u) - (process->fresh ? 1u : 0u);
-  process->fresh = fresh;
+void WorkerMap::SetMayReplace(Process* process, bool may_replace) {
+  replacements_ += (may_replace ? 1u : 0u) - (process->may_replace ? 1u : 0u);
+  process->may_replace = may_replace;
 }
 
-bool WorkerMap::TookOver(const miss_io& event) {
+bool WorkerMap::ReplacedPrevious(const miss_io& event) {
   auto it = processes_.find(Key(event.pid, event.start_ns));
-  if (it == processes_.end() || !it->second.fresh) return false;
+  if (it == processes_.end() || !it->second.may_replace) return false;
   bool undecided = false;
   for (const auto& [key, process] : processes_) {
     if (key == it->first || process.group != it->second.group) continue;
     if (process.last_ns > it->second.since_ns) {
-      SetFresh(&it->second, false);  // both read: two processes of one worker
+      SetMayReplace(&it->second, false);  // both read: two processes of one worker
       return false;
     }
     undecided |= process.last_ns + kGoneNs > event.time_ns;
   }
   if (undecided) return false;
-  SetFresh(&it->second, false);
+  SetMayReplace(&it->second, false);
   return true;
 }
 

@@ -38,9 +38,9 @@ class WorkerMap {
   // The group whose reads a recording takes those of a process for that was resolved to `group`.
   // Where XPUs are known, that of its XPU, whatever its reads say: with one worker on each the next
   // start knows by them where to load before anything is read.
-  uint32_t RecordedAs(const miss_io& event, uint32_t group) const;
+  uint32_t RecordingGroup(const miss_io& event, uint32_t group) const;
   // Some process was bound to an XPU.
-  bool told() const { return told_; }
+  bool has_xpu_binding() const { return has_xpu_binding_; }
   // XPU of a group in this run, -1 unknown.
   int32_t XpuOf(uint32_t group) const;
   // The processes of two groups change places (their reads say so).
@@ -49,9 +49,9 @@ class WorkerMap {
   void Move(const miss_io& event, uint32_t group);
   // True once for a new process that takes over a group (a retried load), as soon as the one
   // before has been silent for long enough.
-  bool TookOver(const miss_io& event);
+  bool ReplacedPrevious(const miss_io& event);
   // There may be such a process: nearly never.
-  bool has_fresh() const { return fresh_ != 0; }
+  bool has_replacement() const { return replacements_ != 0; }
   size_t processes() const { return processes_.size(); }
   uint32_t processes_of(uint32_t group) const;
 
@@ -68,7 +68,7 @@ class WorkerMap {
     int32_t xpu = -1;
     uint64_t last_ns = 0;
     uint64_t since_ns = 0;
-    bool fresh = false;  // may turn out to replace another one
+    bool may_replace = false;  // may turn out to replace another one
   };
 
   // Of processes that have just read; direct-mapped.
@@ -86,16 +86,16 @@ class WorkerMap {
   }
   Process* LookUp(const Key& key, Recent* recent);
   uint32_t Assign(const miss_io& event, bool weights);
-  void SetFresh(Process* process, bool fresh);
+  void SetMayReplace(Process* process, bool may_replace);
   uint32_t Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) const;
 
   std::vector<int32_t> xpus_;
   uint32_t workers_;
   bool has_xpus_;
-  bool told_ = false;
+  bool has_xpu_binding_ = false;
   std::unordered_map<Key, Process, KeyHash> processes_;  // none is ever taken out
   std::array<Recent, kRecent> recent_;
-  size_t fresh_ = 0;                      // processes that are fresh
+  size_t replacements_ = 0;               // processes that may replace another
   std::map<uint32_t, int32_t> seen_xpu_;  // group -> XPU of its process
   std::map<uint32_t, uint32_t> swapped_;
 };

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "policies/maio/base/side_by_side.h"
+#include "policies/maio/base/parallel_for.h"
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
@@ -60,19 +60,19 @@ std::vector<std::string> SmallDirectories(const Template& t) {
   return DirectoriesOf(paths);
 }
 
-std::vector<LookedUp> LookUp(const ppc_context* context, std::span<const std::string> paths) {
+std::vector<FileLookup> LookUp(const ppc_context* context, std::span<const std::string> paths) {
   // Of one directory the first look-up would keep all others waiting.
   if (paths.size() >= kPackageFiles / 2) {
     const std::vector<std::string> directories = DirectoriesOf(paths);
-    SideBySide(directories.size(), [&](size_t i) { (void)List(context, directories[i]); });
+    ParallelFor(directories.size(), [&](size_t i) { (void)List(context, directories[i]); });
   }
-  std::vector<LookedUp> found(paths.size());
+  std::vector<FileLookup> found(paths.size());
   std::vector<size_t> asked(paths.size());
   std::iota(asked.begin(), asked.end(), 0);
   for (int tries = 0; !asked.empty() && tries < kLateTries; tries++) {
     if (tries != 0) std::this_thread::sleep_for(kLatePause);
-    SideBySide(asked.size(), [&](size_t i) {
-      LookedUp& one = found[asked[i]];
+    ParallelFor(asked.size(), [&](size_t i) {
+      FileLookup& one = found[asked[i]];
       const int rc = context->file_info(context, paths[asked[i]].c_str(), &one.info);
       if (rc != 0) one.info = {};
       one.is_gone = rc != 0 && rc != -ETIMEDOUT;
@@ -84,7 +84,7 @@ std::vector<LookedUp> LookUp(const ppc_context* context, std::span<const std::st
 
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories) {
   const Names known(directories.begin(), directories.end());
-  SideBySide(directories.size(), [&](size_t i) {
+  ParallelFor(directories.size(), [&](size_t i) {
     for (const std::string& name : List(context, directories[i])) {
       const std::string path = directories[i] + "/" + name;
       if (!known.contains(path)) (void)List(context, path);

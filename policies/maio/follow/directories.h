@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/maio/base/looked_up.h"
+#include "policies/maio/base/file_lookup.h"
 #include "policies/maio/template/template.h"
 #include "ppc.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> SmallDirectories(const Template& t);
 // Of these files, in their order.  Thousands of them on a cold disk take a while, so several are
 // asked for at once, and of many their directories first.  What is not answered in time is asked
 // for again, for a while.
-std::vector<LookedUp> LookUp(const ppc_context* context, std::span<const std::string> paths);
+std::vector<FileLookup> LookUp(const ppc_context* context, std::span<const std::string> paths);
 
 // Lists these, and the directories in them that are none of them.
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories);

@@ -24,14 +24,14 @@ void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
                    std::vector<uint32_t>* released) {
   Cursor& cursor = matcher_->cursors()[group];
   bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kRestNs;
-  while (!cursor.fifo.empty() &&
-         (idle || cursor.consumed >= cursor.fifo.front().stamp + distance)) {
-    Passed& passed = cursor.fifo.front();
+  while (!cursor.passed_runs.empty() &&
+         (idle || cursor.consumed >= cursor.passed_runs.front().stamp + distance)) {
+    PassedRun& passed = cursor.passed_runs.front();
     const UseList& list = layout_->ListOf(group, passed.file);
     const Use use = list.At(layout_->pieces(), passed.index);
     const bool is_free = table_->Burn(group, passed.file, passed.index);
     if (--passed.count == 0) {
-      cursor.fifo.pop_front();
+      cursor.passed_runs.pop_front();
     } else {
       const Use next = list.At(layout_->pieces(), ++passed.index);
       passed.stamp += layout_->pieces()[next.piece].bytes();
@@ -112,7 +112,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   if (is_full && (is_contended_ || planner_->HasMore())) wanted += kRetiredSteps * step;
   ReleaseRetired(wanted, flags, now_ns, held, out);
   AddRetries(now_ns, held, out);
-  ReleaseFurthest(wanted, Order::kNever, flags, now_ns, held, out);
+  ReleaseFurthest(wanted, NextUseOrder::kNever, flags, now_ns, held, out);
 
   // While room is withheld nothing is loaded and what has been read goes; what is needed soon
   // stays. A little above the threshold is no reason: what the readers load by themselves is needed
@@ -149,15 +149,15 @@ void Evictor::ReleaseFurthest(uint64_t wanted, uint64_t nearest, uint32_t flags,
   std::ranges::sort(pieces);
   const uint64_t before = stats_.released;
   Release(pieces, flags, now_ns, held, out);
-  if (nearest != Order::kNever) stats_.unneeded += stats_.released - before;
+  if (nearest != NextUseOrder::kNever) stats_.unneeded += stats_.released - before;
 }
 
 // Of one reader: what several have read is dropped once.
 uint64_t Evictor::Unburnt() const {
   uint64_t most = 0;
   for (const Cursor& cursor : matcher_->cursors()) {
-    if (cursor.fifo.empty() || cursor.fifo.front().stamp > cursor.consumed) continue;
-    most = std::max(most, cursor.consumed - cursor.fifo.front().stamp);
+    if (cursor.passed_runs.empty() || cursor.passed_runs.front().stamp > cursor.consumed) continue;
+    most = std::max(most, cursor.consumed - cursor.passed_runs.front().stamp);
   }
   return most;
 }
@@ -195,9 +195,9 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
   if (ending_ns_ == 0) {
     ending_ns_ = now_ns;
     all.clear();
-    table_->ForgoAll();
+    table_->ReleaseAllUses();
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-      if ((layout_->pieces()[p].flags & kFound) == 0) all.push_back(p);
+      if ((layout_->pieces()[p].flags & kPreexisting) == 0) all.push_back(p);
     }
   }
   Release(all, flags, now_ns, held, out);

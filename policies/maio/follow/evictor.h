@@ -6,8 +6,8 @@
 // that is read again later stays.
 //
 // Where that is not enough, what is used furthest ahead makes room for what is loaded next (see
-// order.h): the kernel would drop what is needed next.  Room that is withheld for a while (tasks
-// stall for memory) is no such reason.
+// next_use_order.h): the kernel would drop what is needed next.  Room that is withheld for a while
+// (tasks stall for memory) is no such reason.
 #ifndef POLICIES_MAIO_FOLLOW_EVICTOR_H_
 #define POLICIES_MAIO_FOLLOW_EVICTOR_H_
 
@@ -21,7 +21,7 @@
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
-#include "policies/maio/follow/order.h"
+#include "policies/maio/follow/next_use_order.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
 #include "ppc.hpp"
@@ -59,7 +59,7 @@ class Evictor {
   // Others beside our readers wait for room.
   void SetContended(bool is_contended) { is_contended_ = is_contended; }
   // What readers have passed goes as soon as room is needed, however close behind them it is.
-  void HoldNothing() { distance_ = 0; }
+  void ClearDistance() { distance_ = 0; }
   // A miss near a piece that was released made the kernel read it, as a whole or in part.  Of these
   // `bytes` were missed: the distance was too short.
   void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
@@ -109,7 +109,7 @@ class Evictor {
   const Layout* layout_;
   Matcher* matcher_;
   Planner* planner_;
-  Order order_;
+  NextUseOrder order_;
   uint64_t distance_;
   uint64_t cookie_;
   uint64_t widened_ns_ = 0;

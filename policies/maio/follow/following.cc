@@ -12,7 +12,7 @@
 
 namespace ppc::maio {
 
-Following::Following(Run* run, Tables tables)
+Following::Following(ServiceRun* run, Tables tables)
     : run_(run),
       layout_(std::move(tables.layout)),
       small_(std::move(tables.small)),
@@ -129,7 +129,7 @@ void Following::UnlistedFile(const miss_io& event) {
   uint64_t consumed = 0;
   for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
   if (consumed * 20 < layout_->bytes() && native_.unlisted_bytes() * 8 > template_bytes())
-    matcher_->GiveUp();
+    matcher_->LoseAll();
 }
 
 // A group that lost the template reads natively until it is found again.
@@ -175,7 +175,7 @@ void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
     run_->workers.Move(event, *to);
   } else {
     run_->workers.Swap(from, *to);
-    if (on_swap_ && !run_->workers.told()) on_swap_(from, *to);
+    if (on_swap_ && !run_->workers.has_xpu_binding()) on_swap_(from, *to);
   }
   BindGroups();
   for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
@@ -233,7 +233,8 @@ void Following::Event(const miss_io& event) {
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   // A new process that goes on where the one before was is no restart.
   bool restarted =
-      slot >= 0 && weights && run_->workers.has_fresh() && run_->workers.TookOver(event) &&
+      slot >= 0 && weights && run_->workers.has_replacement() &&
+      run_->workers.ReplacedPrevious(event) &&
       matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
                         event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
   if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
@@ -274,8 +275,8 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   ppc_memory memory = request.memory != nullptr ? *request.memory : run_->Memory();
   size_t before = out->size();
   device_ = {request.device_rate, request.device_step_ns};
-  const Reads reads = WhoReads(*layout_, matcher_->cursors());
-  const bool has_begun = reads != Reads::kNobody;
+  const ReadingWorkers reads = FindReadingWorkers(*layout_, matcher_->cursors());
+  const bool has_begun = reads != ReadingWorkers::kNone;
   // A start still takes memory for itself, which would be made of what was loaded for it.
   memory.room -= std::min(memory.room, OwnToCome(memory, reads));
   const uint64_t small =

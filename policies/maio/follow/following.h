@@ -24,7 +24,7 @@
 #include "policies/maio/follow/own_memory.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
-#include "policies/maio/follow/rereading.h"
+#include "policies/maio/follow/reload_detector.h"
 #include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/status.h"
 #include "policies/maio/follow/tables.h"
@@ -37,7 +37,7 @@ namespace ppc::maio {
 class Following {
  public:
   // run outlives this.
-  Following(Run* run, Tables tables);
+  Following(ServiceRun* run, Tables tables);
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
@@ -58,9 +58,9 @@ class Following {
   // The model has been read: what readers were thought to be still in may go.
   void EndWeights();
   // EvictAll leaves what was in the page cache already.
-  void KeepFound() {
-    table_->KeepFound();
-    small_->KeepFound();
+  void KeepPreexisting() {
+    table_->KeepPreexisting();
+    small_->KeepPreexisting();
   }
   // The load has ended, the service may go on: nothing is loaded any more, and no file is treated
   // in a way of its own.
@@ -71,7 +71,7 @@ class Following {
   void End();
 
   // As SmallFiles::Learn.
-  uint32_t Learn(std::span<const LookedUp> found) {
+  uint32_t Learn(std::span<const FileLookup> found) {
     learnt_ns_ = run_->Now();
     return small_->Learn(found);
   }
@@ -89,10 +89,10 @@ class Following {
   // now is not needed; found: sets what is to be changed.
   TemplateUse UseOfTemplate(bool is_whole, Repair* found) const;
   // Model files were read that are not in the template.
-  bool has_joined() const { return native_.has_joined(); }
+  bool has_new_model_files() const { return native_.has_new_model_files(); }
   // Of a service whose load has ended: true once its misses say that it reads its model (again).
   // may_be_replaced: the first miss of a process that replaces another is enough.
-  bool BeginsAgain(const miss_io& event, bool may_be_replaced);
+  bool IsReload(const miss_io& event, bool may_be_replaced);
   // Every reader is at the end of what it reads.
   bool IsAtEnd() const;
   // Bytes of the model that were read or missed, and a number that changes with each and with each
@@ -119,10 +119,10 @@ class Following {
   void See(const Observation& o);
   bool SmallFile(const miss_io& event);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
-  uint64_t OwnToCome(const ppc_memory& memory, Reads reads) {
+  uint64_t OwnToCome(const ppc_memory& memory, ReadingWorkers reads) {
     if (own_memory_.has_ended()) return 0;
-    return own_memory_.ToLeave(memory, run_->GroupUsed(), table_->resident_bytes(), reads,
-                               run_->Now());
+    return own_memory_.RoomToLeave(memory, run_->GroupUsed(), table_->resident_bytes(), reads,
+                                   run_->Now());
   }
   void Jumped(uint32_t g);
   void ReadThrough(int32_t slot, uint64_t bytes);
@@ -138,9 +138,9 @@ class Following {
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
   void StopLoads();
-  Followed Parts() const;
+  StatusSources Parts() const;
 
-  Run* const run_;
+  ServiceRun* const run_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<SmallFiles> small_;
   uint64_t learnt_ns_;  // when some of them were looked up last
@@ -155,7 +155,7 @@ class Following {
   CacheUse cache_use_;
   OwnMemory own_memory_;
   NativeFiles native_;
-  Rereading rereading_;
+  ReloadDetector reload_detector_;
   std::map<int32_t, uint64_t> node_bytes_;
   uint64_t first_event_ns_ = 0;
   uint64_t traced_ns_ = 0;

@@ -17,7 +17,7 @@ void Following::Rest() {
 
 void Following::EndWeights() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
-  evictor_->HoldNothing();
+  evictor_->ClearDistance();
 }
 
 void Following::Pause() {
@@ -52,7 +52,7 @@ bool Following::IsAtEnd() const {
   return any && small_->finished();
 }
 
-bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
+bool Following::IsReload(const miss_io& event, bool may_be_replaced) {
   const int32_t file = layout_->FileOf(event.file);
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (file < 0 || !is_miss || layout_->files()[file].kind == FileKind::kSmall) return false;
@@ -60,7 +60,7 @@ bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
   const auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), event.offset / kPage,
                                                (event.offset + event.size + kPage - 1) / kPage);
   if (slot < 0 || first == last) return false;
-  if (may_be_replaced && run_->workers.has_fresh()) return true;
+  if (may_be_replaced && run_->workers.has_replacement()) return true;
   const auto group = static_cast<uint32_t>(slot);
   const auto f = static_cast<uint32_t>(file);
   std::optional<uint32_t> index;
@@ -68,7 +68,7 @@ bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
     index = index ? std::min(*index, i) : i;
     return true;
   });
-  return index && rereading_.Begins(group, f, *index, event.time_ns);
+  return index && reload_detector_.IsReload(group, f, *index, event.time_ns);
 }
 
 // Where hits may not be seen (mapped by huge pages, sampled) a file that nobody opened is unread,
@@ -112,7 +112,7 @@ TemplateUse Following::UseOfTemplate(bool is_whole, Repair* found) const {
   return use;
 }
 
-Followed Following::Parts() const {
+StatusSources Following::Parts() const {
   return {*run_,         *layout_,        *small_,     *affinity_,  *matcher_,
           *planner_,     *evictor_,       device_,     node_bytes_, template_bytes(),
           beacon_bytes_, votes_->swaps(), constrained_};

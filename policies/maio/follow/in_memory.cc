@@ -54,8 +54,8 @@ std::vector<uint32_t> FindVanished(const ppc_context* context, const Layout& lay
   return vanished;
 }
 
-bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
-                   const std::vector<uint64_t>& numbers) {
+bool IsPartlyCached(const ppc_context* context, const std::vector<TemplateFile>& files,
+                    const std::vector<uint64_t>& numbers) {
   if (context->resident == nullptr) return false;
   const uint64_t deadline = context->now_ns(context) + kFindBudgetNs;
   uint64_t bytes = 0;

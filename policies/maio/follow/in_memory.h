@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a model that is in the page cache.  FindCached and IsPartlyThere ask of each file and
-// run in the background; FindVanished runs on the events' thread, for kLookBudgetNs at most.
+// The part of a model that is in the page cache.  FindCached and IsPartlyCached ask of each file
+// and run in the background; FindVanished runs on the events' thread, for kLookBudgetNs at most.
 #ifndef POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
 #define POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
 
@@ -23,8 +23,8 @@ std::vector<uint32_t> FindVanished(const ppc_context* context, const Layout& lay
                                    uint32_t first);
 
 // More than 1/kUnseenShare of the model files (numbers: of each in this run), in bytes.
-bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
-                   const std::vector<uint64_t>& numbers);
+bool IsPartlyCached(const ppc_context* context, const std::vector<TemplateFile>& files,
+                    const std::vector<uint64_t>& numbers);
 
 }  // namespace ppc::maio
 

@@ -39,11 +39,11 @@ enum PieceFlag : uint8_t {
   kReleased = 1,  // dropped by us; a later miss is our mistake
   kConsumed = 2,  // some group passed it
   kPrefetched = 4,
-  kKeep = 8,      // not released before ready
-  kNoUnmap = 16,  // thrashed once: leave its mappings alone
-  kFound = 32,    // nor after: it was cached before
-  kRead = 64,     // some of it was not there before we asked for it
-  kMissed = 128,  // a reader, or a populate, came for it
+  kKeep = 8,          // not released before ready
+  kNoUnmap = 16,      // thrashed once: leave its mappings alone
+  kPreexisting = 32,  // nor after: it was cached before
+  kRead = 64,         // some of it was not there before we asked for it
+  kMissed = 128,      // a reader, or a populate, came for it
 };
 
 struct Piece {

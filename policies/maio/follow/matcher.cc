@@ -68,7 +68,7 @@ MatchResult Matcher::Observe(const Observation& o) {
   }
   stream.last_event = cursor.events;
   if (arrival.last < stream.front) {
-    result.moved |= Revisit(o, &stream, arrival);
+    result.moved |= DetectRewind(o, &stream, arrival);
     if (!result.moved) return result;
   } else if (!Near(o.group, o.file, stream.front, arrival.first)) {
     if (!AcceptJump(o, &stream, arrival)) return result;
@@ -115,23 +115,23 @@ bool Matcher::Near(uint32_t group, uint32_t file, uint32_t from, uint32_t to) co
 }
 
 bool Matcher::AcceptJump(const Observation& o, Stream* stream, const Arrival& a) {
-  bool confirms = stream->hits > 0 && a.first >= stream->target &&
+  bool confirms = stream->jump_hits > 0 && a.first >= stream->target &&
                   Near(o.group, o.file, stream->target, a.first);
-  stream->hits = confirms ? stream->hits + 1 : 1;
+  stream->jump_hits = confirms ? stream->jump_hits + 1 : 1;
   stream->target = a.first;
-  if (stream->hits < kJumpHits && !(o.miss && o.idle_loader)) return false;
+  if (stream->jump_hits < kJumpHits && !(o.miss && o.idle_loader)) return false;
   // What lies between is skipped, not read: it stays unpassed.
   if (a.first > stream->front) stream->skipped += a.first - stream->front;
   stream->pass = a.first;
   stream->front = a.first;
-  stream->hits = 0;
+  stream->jump_hits = 0;
   jumps_++;
   return true;
 }
 
 // Behind the front.  Mostly a second look at what is there; misses that go on
 // one after the other say that the reader makes another pass.
-bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
+bool Matcher::DetectRewind(const Observation& o, Stream* stream, const Arrival& a) {
   if (!o.miss || a.last + 2 >= stream->front) return false;
   if (stream->rewinds > 0 && a.first == stream->target) return false;  // the piece's next window
   stream->rewinds = a.first >= stream->target ? stream->rewinds + 1 : 1;
@@ -140,13 +140,13 @@ bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
   stream->rewinds = 0;
   const UseList& list = layout_->ListOf(o.group, o.file);
   for (uint32_t i = a.first; i < list.size(); i++) table_->Unpass(o.group, o.file, i);
-  auto& fifo = cursors_[o.group].fifo;
-  for (Passed& passed : fifo) {
+  auto& passed_runs = cursors_[o.group].passed_runs;
+  for (PassedRun& passed : passed_runs) {
     if (passed.file != o.file || passed.index + passed.count <= a.first) continue;
     passed.count = std::max(passed.index, a.first) - passed.index;
   }
-  std::erase_if(fifo, [](const Passed& passed) { return passed.count == 0; });
-  if (!fifo.empty()) fifo.back().closed = true;
+  std::erase_if(passed_runs, [](const PassedRun& passed) { return passed.count == 0; });
+  if (!passed_runs.empty()) passed_runs.back().closed = true;
   stream->front = stream->pass = a.first;
   stream->skipped = 0;
   jumps_++;
@@ -159,7 +159,7 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   bool finished = o.end_page >= piece.end_page();
   stream->started = true;
   stream->open_id = o.open_id;
-  stream->hits = 0;
+  stream->jump_hits = 0;
   if (a.last + (finished ? 1 : 0) >= stream->front) {
     stream->front = a.last + (finished ? 1 : 0);
     stream->front_page = o.end_page;
@@ -180,10 +180,10 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   for (uint32_t i = stream->pass; stream->pass + 2 < a.first && i < a.first; i++)
     skipped += layout_->pieces()[layout_->UseAt(o.group, o.file, i).piece].bytes();
   if (skipped <= 2 * std::max(beacon_pages_, layout_->piece_pages()) * kPage) skipped = 0;
-  auto& fifo = cursors_[o.group].fifo;
-  if (skipped != 0 && !fifo.empty()) fifo.back().closed = true;
+  auto& passed_runs = cursors_[o.group].passed_runs;
+  if (skipped != 0 && !passed_runs.empty()) passed_runs.back().closed = true;
   for (; stream->pass < a.first; stream->pass++) Pass(o.group, o.file, stream->pass, skipped);
-  if (skipped != 0 && !fifo.empty()) fifo.back().closed = true;
+  if (skipped != 0 && !passed_runs.empty()) passed_runs.back().closed = true;
 }
 
 // The group's position follows the stream that moves; a far one only after it
@@ -196,7 +196,7 @@ bool Matcher::MoveCursor(const Observation& o, Stream* stream) {
   if (distance <= out_of_order_bytes(o.group)) {
     cursor.pos = std::max(cursor.pos, stream->pos);
     cursor.far_run = 0;
-    stream->led = true;
+    stream->was_leader = true;
     return false;
   }
   cursor.far_run = cursor.far_run > 0 && cursor.far_file == o.file ? cursor.far_run + 1 : 1;
@@ -204,7 +204,7 @@ bool Matcher::MoveCursor(const Observation& o, Stream* stream) {
   if (cursor.far_run < kJumpHits && !(o.miss && o.idle_loader)) return false;
   cursor.pos = stream->pos;
   cursor.far_run = 0;
-  if (std::exchange(stream->led, true)) return false;
+  if (std::exchange(stream->was_leader, true)) return false;
   jumps_++;
   return true;
 }
@@ -214,18 +214,19 @@ void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later
   if (bytes == 0) return;
   Cursor& cursor = cursors_[group];
   cursor.consumed += bytes;
-  Passed* last = cursor.fifo.empty() ? nullptr : &cursor.fifo.back();
+  PassedRun* last = cursor.passed_runs.empty() ? nullptr : &cursor.passed_runs.back();
   const bool follows =
       last != nullptr && !last->closed && last->file == file && last->index + last->count == index;
   if (!follows)
-    last = &cursor.fifo.emplace_back(Passed{cursor.consumed + later, file, index, 0, false});
+    last =
+        &cursor.passed_runs.emplace_back(PassedRun{cursor.consumed + later, file, index, 0, false});
   last->count++;
 }
 
-void Matcher::GiveUp() {
+void Matcher::LoseAll() {
   for (Cursor& cursor : cursors_) {
     cursor.history = 0;
-    cursor.good = 0;
+    cursor.known_events = 0;
     cursor.state = SyncState::kLost;
   }
 }
@@ -237,7 +238,7 @@ void Matcher::Close(uint32_t group, uint32_t file, uint32_t open_id) {
 }
 
 // Read from the cache without an event: no beacon lies in it.
-bool Matcher::IsSilent(uint32_t piece) const {
+bool Matcher::HasNoBeacon(uint32_t piece) const {
   const Piece& p = layout_->pieces()[piece];
   return (p.page + beacon_pages_ - 1) / beacon_pages_ * beacon_pages_ >= p.end_page();
 }
@@ -259,7 +260,7 @@ void Matcher::Finish(uint32_t group, uint32_t file, bool closed) {
   }
   if (tail > limit) {
     end = stream.pass + 1;
-    while (closed && end < list.size() && IsSilent(layout_->UseAt(group, file, end).piece)) {
+    while (closed && end < list.size() && HasNoBeacon(layout_->UseAt(group, file, end).piece)) {
       end++;
     }
   }
@@ -283,7 +284,7 @@ void Matcher::Settle(uint32_t group) {
       continue;
     }
     Finish(group, cursor.active[i], false);
-    stream.active = stream.led = false;
+    stream.active = stream.was_leader = false;
     cursor.active[i] = cursor.active.back();
     cursor.active.pop_back();
   }
@@ -321,7 +322,7 @@ void Matcher::Restart(uint32_t group) {
 void Matcher::Drop(uint32_t group) {
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
-  cursor.fifo.clear();
+  cursor.passed_runs.clear();
   for (uint32_t f = 0; f < layout_->files().size(); f++) {
     for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) table_->Burn(group, f, i);
   }
@@ -330,11 +331,11 @@ void Matcher::Drop(uint32_t group) {
 // Share of known events among the last 64 decides how far the template is trusted.
 void Matcher::Note(Cursor* cursor, bool known) {
   (known ? matched_ : unknown_)++;
-  cursor->good += (known ? 1 : 0) - static_cast<int>(cursor->history >> 63);
+  cursor->known_events += (known ? 1 : 0) - static_cast<int>(cursor->history >> 63);
   cursor->history = cursor->history << 1 | (known ? 1 : 0);
-  cursor->state = cursor->good >= 58   ? SyncState::kSync
-                  : cursor->good >= 32 ? SyncState::kDrift
-                                       : SyncState::kLost;
+  cursor->state = cursor->known_events >= 58   ? SyncState::kSync
+                  : cursor->known_events >= 32 ? SyncState::kDrift
+                                               : SyncState::kLost;
 }
 
 void Matcher::UpdateRate(Cursor* cursor, uint64_t now_ns) {

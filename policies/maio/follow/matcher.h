@@ -53,18 +53,18 @@ struct Stream {
   uint64_t pos = 0;
   uint64_t last_event = 0;  // number of the group's event
   uint32_t target = 0;      // tentative jump
-  uint32_t hits = 0;
+  uint32_t jump_hits = 0;
   uint32_t rewinds = 0;
   uint32_t skipped = 0;  // uses that jumps have gone over
   uint32_t open_id = 0;  // by which it is read
   bool started = false;
   bool user = false;  // the process itself has touched it
   bool active = false;
-  bool led = false;  // the group's position has been here since it became active
+  bool was_leader = false;  // the group's position has been here since it became active
 };
 
 // Uses that were passed one after the other, and nothing between them.
-struct Passed {
+struct PassedRun {
   // Cursor::consumed when the first was passed, or what it will be, see Advance.
   uint64_t stamp = 0;
   uint32_t file = 0;
@@ -74,15 +74,15 @@ struct Passed {
 };
 
 struct Cursor {
-  std::vector<Stream> streams;   // per file
-  std::vector<uint32_t> active;  // files with an active stream
-  std::deque<Passed> fifo;       // passed, not burnt, in the order of reading
-  uint64_t pos = 0;              // position in the sequence
-  uint64_t consumed = 0;         // bytes passed, whatever the order
+  std::vector<Stream> streams;        // per file
+  std::vector<uint32_t> active;       // files with an active stream
+  std::deque<PassedRun> passed_runs;  // passed, not burnt, in the order of reading
+  uint64_t pos = 0;                   // position in the sequence
+  uint64_t consumed = 0;              // bytes passed, whatever the order
   uint64_t events = 0;
   uint64_t last_ns = 0;
   uint64_t history = ~0ull;  // known events, newest in bit 0
-  int good = 64;             // bits of it that are set
+  int known_events = 64;     // bits of it that are set
   uint32_t far_file = 0;
   uint32_t far_run = 0;
   uint32_t lost_runs = 0;
@@ -101,7 +101,7 @@ class Matcher {
   MatchResult Observe(const Observation& o);
   // The service reads something else: the template is of no use to any group until its own data
   // is read again.
-  void GiveUp();
+  void LoseAll();
   void Close(uint32_t group, uint32_t file, uint32_t open_id);
   // The group rests: what it is in is taken for read.
   void Rest(uint32_t group);
@@ -135,12 +135,12 @@ class Matcher {
   Arrival Find(const Observation& o, const Stream& stream, uint32_t first, uint32_t last) const;
   bool Near(uint32_t group, uint32_t file, uint32_t from, uint32_t to) const;
   bool AcceptJump(const Observation& o, Stream* stream, const Arrival& a);
-  bool Revisit(const Observation& o, Stream* stream, const Arrival& a);
+  bool DetectRewind(const Observation& o, Stream* stream, const Arrival& a);
   void Advance(const Observation& o, Stream* stream, const Arrival& a);
   bool MoveCursor(const Observation& o, Stream* stream);
   void Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later = 0);
   void Finish(uint32_t group, uint32_t file, bool closed);
-  bool IsSilent(uint32_t piece) const;
+  bool HasNoBeacon(uint32_t piece) const;
   // No more is left from a use on than may be read without being told of.
   bool IsNearEnd(uint32_t group, uint32_t file, uint32_t index) const;
   // The last beacon that is told of a file may lie so much before the end of what is read.

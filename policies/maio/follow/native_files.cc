@@ -24,7 +24,7 @@ void NativeFiles::NoteUnlisted(const miss_io& event) {
   const bool is_large = event.path != nullptr && event.file_bytes >= kLeastUnlisted;
   if (is_large && unlisted_.size() < kMostUnlisted) unlisted_.emplace_back(event.path);
   const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
-  has_joined_ |= HasContents(kind);
+  has_new_model_files_ |= HasContents(kind);
 }
 
 void NativeFiles::Take(uint64_t file) {

@@ -37,7 +37,7 @@ class NativeFiles {
   // Bytes of the files that the template does not have.
   uint64_t unlisted_bytes() const { return unlisted_bytes_; }
   // Some of them are a model's: a draft model, an adapter.
-  bool has_joined() const { return has_joined_; }
+  bool has_new_model_files() const { return has_new_model_files_; }
 
  private:
   // False: it was left before.
@@ -48,7 +48,7 @@ class NativeFiles {
   std::vector<std::string> unlisted_;
   std::set<uint64_t> failed_;
   uint64_t unlisted_bytes_ = 0;
-  bool has_joined_ = false;
+  bool has_new_model_files_ = false;
 };
 
 }  // namespace ppc::maio

@@ -4,7 +4,7 @@
 namespace ppc::maio {
 
 // What all of them share nobody may ever read.
-Reads WhoReads(const Layout& layout, const std::vector<Cursor>& cursors) {
+ReadingWorkers FindReadingWorkers(const Layout& layout, const std::vector<Cursor>& cursors) {
   bool some = false;
   bool all = true;
   for (size_t g = 0; g < cursors.size(); g++) {
@@ -12,8 +12,8 @@ Reads WhoReads(const Layout& layout, const std::vector<Cursor>& cursors) {
     some |= reads;
     all &= reads || cursors[g].dropped || layout.groups()[g].id == kCommonGroup;
   }
-  if (!some) return Reads::kNobody;
-  return all ? Reads::kAll : Reads::kSome;
+  if (!some) return ReadingWorkers::kNone;
+  return all ? ReadingWorkers::kAll : ReadingWorkers::kSome;
 }
 
 }  // namespace ppc::maio

@@ -18,8 +18,8 @@
 namespace ppc::maio {
 
 // Of a service's workers.
-enum class Reads { kNobody, kSome, kAll };
-Reads WhoReads(const Layout& layout, const std::vector<Cursor>& cursors);
+enum class ReadingWorkers { kNone, kSome, kAll };
+ReadingWorkers FindReadingWorkers(const Layout& layout, const std::vector<Cursor>& cursors);
 
 class OwnMemory {
  public:
@@ -30,16 +30,16 @@ class OwnMemory {
   bool has_ended() const { return has_ended_; }
   // Bytes of room that are not to be filled now.  model: bytes of the model that are there;
   // group_used: by the service's cgroup, which says it where no limit does, 0: not known.
-  uint64_t ToLeave(const ppc_memory& memory, uint64_t group_used, uint64_t model, Reads reads,
-                   uint64_t now_ns) {
+  uint64_t RoomToLeave(const ppc_memory& memory, uint64_t group_used, uint64_t model,
+                       ReadingWorkers reads, uint64_t now_ns) {
     if (has_ended_) return 0;
     const uint64_t used = memory.is_cgroup != 0 ? memory.used : group_used;
     const uint64_t own = used - std::min(used, model + memory.inflight);
     taken_ = std::max(taken_, own);
-    if (reads != Reads::kNobody && begun_ns_ == 0) begun_ns_ = now_ns;
+    if (reads != ReadingWorkers::kNone && begun_ns_ == 0) begun_ns_ = now_ns;
     // Others begin a little later, or never.
     const bool is_late = begun_ns_ != 0 && now_ns >= begun_ns_ + kOwnSettleNs;
-    has_ended_ = reads == Reads::kAll || is_late;
+    has_ended_ = reads == ReadingWorkers::kAll || is_late;
     if (has_ended_ || memory.is_cgroup == 0) return 0;
     return std::min(expected_ - std::min(expected_, own), memory.threshold / kMostOwnShare);
   }

@@ -87,13 +87,13 @@ void PieceTable::Renew(uint32_t group, uint32_t file, uint32_t index) {
   piece.flags &= static_cast<uint8_t>(~(kConsumed | kMissed));
 }
 
-void PieceTable::KeepFound() {
+void PieceTable::KeepPreexisting() {
   for (Piece& piece : layout_->pieces_) {
-    if ((piece.flags & kRead) == 0) piece.flags |= kFound;
+    if ((piece.flags & kRead) == 0) piece.flags |= kPreexisting;
   }
 }
 
-void PieceTable::ForgoAll() {
+void PieceTable::ReleaseAllUses() {
   for (Piece& piece : layout_->pieces_) piece.pending = 0;
 }
 

@@ -81,9 +81,9 @@ class PieceTable {
   // As if nobody had read it.
   void Renew(uint32_t group, uint32_t file, uint32_t index);
   // What was cached before is not released at the end.
-  void KeepFound();
+  void KeepPreexisting();
   // No group needs any piece.
-  void ForgoAll();
+  void ReleaseAllUses();
 
  private:
   Piece& At(uint32_t piece) { return layout_->pieces_[piece]; }

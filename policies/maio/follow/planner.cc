@@ -170,7 +170,7 @@ uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   return page * kPage;
 }
 
-// The XPU of the first piece that is more than crumbs, on from the candidate.
+// The XPU of the first piece that is more than a small read, on from the candidate.
 int32_t Planner::TargetOfRun(const Candidate& c) const {
   const UseList& list = layout_->ListOf(c.group, c.file);
   const auto& pieces = layout_->pieces();

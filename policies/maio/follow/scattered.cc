@@ -18,9 +18,9 @@ struct Reading {
   uint64_t pages = 0;
   uint64_t back = 0;
 
-  // Crumbs on average: more is worth a request of its own.
+  // Small reads on average: more is worth a request of its own.
   bool IsScattered() const {
-    return extents >= kLeastExtents && pages <= extents * kCrumbPages &&
+    return extents >= kLeastExtents && pages <= extents * kSmallReadPages &&
            back * kBackShare >= extents;
   }
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which files of a template are read in crumbs, here and there: the memory image of a virtual
+// Which files of a template are read in small pieces, here and there: the memory image of a virtual
 // machine, mapped and touched as its programs need it.  No position in them says how far a reader
-// is, a page is needed again at any time, and each crumb costs the disk an answer.  So they are
+// is, a page is needed again at any time, and each piece costs the disk an answer.  So they are
 // loaded as small files are: in the order of the recording, many at once, and kept.
 #ifndef POLICIES_MAIO_FOLLOW_SCATTERED_H_
 #define POLICIES_MAIO_FOLLOW_SCATTERED_H_

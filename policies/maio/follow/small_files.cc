@@ -42,7 +42,7 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   parts_.shrink_to_fit();
   for (uint32_t i = 0; i < parts_.size(); i++) by_file_.push_back({parts_[i].number, i});
   std::ranges::sort(by_file_);
-  learnt_ = std::ranges::lower_bound(by_file_, Place{kLater, 0}) - by_file_.begin();
+  learnt_ = std::ranges::lower_bound(by_file_, Place{kUnresolved, 0}) - by_file_.begin();
   finished_ = parts_.empty();
 }
 
@@ -123,14 +123,14 @@ void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Exten
   }
 }
 
-uint32_t SmallFiles::Learn(std::span<const LookedUp> found) {
+uint32_t SmallFiles::Learn(std::span<const FileLookup> found) {
   const auto known_end = by_file_.begin() + static_cast<std::ptrdiff_t>(learnt_);
   auto it = known_end;
-  for (; it != by_file_.end() && (it->number & ~kLater) - looked_up_ < found.size(); ++it) {
+  for (; it != by_file_.end() && (it->number & ~kUnresolved) - looked_up_ < found.size(); ++it) {
     Part& part = parts_[it->part];
-    const LookedUp& one = found[(it->number & ~kLater) - looked_up_];
+    const FileLookup& one = found[(it->number & ~kUnresolved) - looked_up_];
     part.number = it->number = one.info.file;
-    if (part.number == 0) part.state = State::kThere;
+    if (part.number == 0) part.state = State::kPresent;
     if (!one.is_gone) continue;
     stats_.bytes -= part.bytes;
     stats_.gone += part.bytes;
@@ -139,7 +139,7 @@ uint32_t SmallFiles::Learn(std::span<const LookedUp> found) {
   std::inplace_merge(by_file_.begin(), known_end, it);
   learnt_ = it - by_file_.begin();
   looked_up_ += found.size();
-  const auto gone = static_cast<uint32_t>(std::ranges::count(found, true, &LookedUp::is_gone));
+  const auto gone = static_cast<uint32_t>(std::ranges::count(found, true, &FileLookup::is_gone));
   stats_.files -= gone;
   return gone;
 }
@@ -155,12 +155,12 @@ void SmallFiles::Touch(uint64_t file, uint64_t offset, uint64_t size, bool is_mi
   for (; it != by_file_.end() && it->number == file; ++it) {
     Part& part = parts_[it->part];
     if (part.offset >= offset + size || part.offset + part.bytes <= offset) continue;
-    if (part.state == State::kThere) continue;
+    if (part.state == State::kPresent) continue;
     if (!part.is_missed) stats_.missed += part.bytes;
     part.is_missed = true;
     if (part.state == State::kPending) Follow(it->part);
     // What of it the reader does not read itself is not worth another request.
-    if (part.state == State::kPending && size >= part.bytes) part.state = State::kThere;
+    if (part.state == State::kPending && size >= part.bytes) part.state = State::kPresent;
   }
 }
 
@@ -225,7 +225,7 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
   uint64_t asked = 0;
   while (!finished_ && asked < max_bytes && under_way_ < kMostUnderWay && FindNext()) {
     Part& part = parts_[at_];
-    if ((part.number & kLater) != 0) break;
+    if ((part.number & kUnresolved) != 0) break;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
     static_assert(kMaxGroups == PPC_MAX_GROUPS);
     io.group = kGroup;
@@ -247,8 +247,8 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
 bool SmallFiles::Release(bool can_unmap, const Evictor::Held& held, IoList* out) {
   for (size_t asked = 0; released_ < parts_.size() && asked < kMostUnderWay; released_++) {
     const Part& part = parts_[released_];
-    if (part.number == 0 || (part.number & kLater) != 0) continue;
-    if (keeps_found_ && !part.is_read) continue;
+    if (part.number == 0 || (part.number & kUnresolved) != 0) continue;
+    if (keeps_preexisting_ && !part.is_read) continue;
     const uint64_t pages = (part.offset % kPage + part.bytes + kPage - 1) / kPage;
     if (held(part.number, part.offset / kPage, pages)) continue;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
@@ -276,7 +276,7 @@ void SmallFiles::Done(const ppc_result& result) {
     if (index < next_) Skip(index);
     return;
   }
-  part.state = State::kThere;
+  part.state = State::kPresent;
 }
 
 }  // namespace ppc::maio

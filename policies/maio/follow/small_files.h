@@ -5,7 +5,7 @@
 // the disk takes to answer.  So they are kept apart from the model: one list in the order in which
 // they were read first, loaded in that order, many at once, and kept until the service is ready.
 // No positions, no workers, no releasing: a table of some bytes for each, where a layout has lists
-// for each file and group.  Files that are read in crumbs (scattered.h) are served alike.
+// for each file and group.  Files that are read in small pieces (scattered.h) are served alike.
 #ifndef POLICIES_MAIO_FOLLOW_SMALL_FILES_H_
 #define POLICIES_MAIO_FOLLOW_SMALL_FILES_H_
 
@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/maio/base/looked_up.h"
+#include "policies/maio/base/file_lookup.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/template/template.h"
 #include "ppc.hpp"
@@ -36,7 +36,7 @@ class SmallFiles {
   // The load group of theirs; the workers' are numbered from 0.
   static constexpr uint32_t kGroup = kMaxGroups - 1;
   // In place of the number of a small file that is yet to be looked up, with its place among those.
-  static constexpr uint64_t kLater = 1ull << 63;
+  static constexpr uint64_t kUnresolved = 1ull << 63;
 
   // Takes small and scattered files and their extents out of a template; numbers: of its files in
   // this run, of which those that stay are left.  is_many: the host knows PPC_IO_MANY.
@@ -44,7 +44,7 @@ class SmallFiles {
              bool is_many);
 
   // What is known of those that come next of what is looked up later; how many are gone.
-  uint32_t Learn(std::span<const LookedUp> found);
+  uint32_t Learn(std::span<const FileLookup> found);
   // Some are still to be looked up: what is not known may be one of them.
   bool IsLearning() const { return learnt_ < by_file_.size(); }
 
@@ -66,7 +66,7 @@ class SmallFiles {
   bool Release(bool can_unmap, const Evictor::Held& held, IoList* out);
 
   // Release leaves what was there before it was asked for.
-  void KeepFound() { keeps_found_ = true; }
+  void KeepPreexisting() { keeps_preexisting_ = true; }
 
   // Nothing is left to be asked for.
   bool finished() const { return finished_; }
@@ -75,7 +75,7 @@ class SmallFiles {
   const SmallFilesStats& stats() const { return stats_; }
 
  private:
-  enum class State : uint8_t { kPending, kAsked, kThere };
+  enum class State : uint8_t { kPending, kAsked, kPresent };
   struct Part {
     uint64_t number = 0;
     uint64_t offset = 0;
@@ -130,7 +130,7 @@ class SmallFiles {
   uint32_t misses_ = 0;  // in a row
   size_t under_way_ = 0;
   uint32_t released_ = 0;  // parts below have been dropped
-  bool keeps_found_ = false;
+  bool keeps_preexisting_ = false;
   bool is_told_ = false;  // something was reported since Plan
   uint64_t told_ns_ = 0;  // when Plan found that, or nothing under way
   SmallFilesStats stats_;

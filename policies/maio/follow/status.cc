@@ -22,7 +22,7 @@ uint64_t OverPrefetched(const Layout& layout) {
 }
 
 // Workers for which nothing is loaded, see CacheUse.
-uint64_t WaitingWorkers(const Followed& followed) {
+uint64_t WaitingWorkers(const StatusSources& followed) {
   uint64_t waiting = 0;
   for (uint32_t g = 0; g < followed.layout.groups().size(); g++) {
     const bool has_model = followed.layout.groups()[g].bytes != 0;
@@ -44,7 +44,7 @@ uint64_t UnreadBytes(const Layout& layout) {
   return bytes;
 }
 
-void Describe(const Followed& followed, Json* out) {
+void Describe(const StatusSources& followed, Json* out) {
   Json& json = *out;
   const PlannerStats& plan = followed.planner.stats();
   const EvictorStats& evict = followed.evictor.stats();
@@ -95,7 +95,7 @@ void Describe(const Followed& followed, Json* out) {
   }
 }
 
-void Stats(const Followed& followed) {
+void Stats(const StatusSources& followed) {
   const ppc_context* const context = followed.run.context;
   auto stat = [&](const char* name, uint64_t value) { context->stat(context, name, value); };
   const PlannerStats& plan = followed.planner.stats();
@@ -139,7 +139,7 @@ void Stats(const Followed& followed) {
   }
 }
 
-void Trace(const Followed& followed, uint64_t now_ns) {
+void Trace(const StatusSources& followed, uint64_t now_ns) {
   for (uint32_t g = 0; g < followed.layout.groups().size(); g++) {
     const LayoutGroup& group = followed.layout.groups()[g];
     const Cursor& cursor = followed.matcher.cursors()[g];

@@ -25,8 +25,8 @@ struct Device {
 };
 
 // Who knows it.
-struct Followed {
-  const Run& run;
+struct StatusSources {
+  const ServiceRun& run;
   const Layout& layout;
   const SmallFiles& small;
   const Affinity& affinity;
@@ -44,11 +44,11 @@ struct Followed {
 // Bytes of the model that are listed and that no reader has read or missed so far.
 uint64_t UnreadBytes(const Layout& layout);
 // Adds to the status.
-void Describe(const Followed& followed, nlohmann::json* out);
+void Describe(const StatusSources& followed, nlohmann::json* out);
 // The same for monitoring, through the runtime.
-void Stats(const Followed& followed);
+void Stats(const StatusSources& followed);
 // A line for each group, for pictures of the load.
-void Trace(const Followed& followed, uint64_t now_ns);
+void Trace(const StatusSources& followed, uint64_t now_ns);
 
 }  // namespace ppc::maio
 

@@ -16,7 +16,7 @@
 namespace ppc::maio {
 
 // Of packages, what is looked for while the first of them are loaded already.
-struct Later {
+struct DeferredFiles {
   std::vector<std::string> files;        // the small ones without a number, in their order
   std::vector<std::string> directories;  // to be read ahead, after that
 };
@@ -24,7 +24,7 @@ struct Later {
 struct Tables {
   std::unique_ptr<SmallFiles> small;
   std::unique_ptr<Layout> layout;
-  Later later;
+  DeferredFiles deferred;
   std::vector<uint32_t> cached;  // pieces that an earlier run has left
   uint64_t own_bytes = 0;        // see own_memory.h
   bool waits = false;            // until a reader is seen, see cache_use.h

@@ -13,7 +13,7 @@
 namespace ppc::maio {
 namespace {
 
-bool UseLimit(const Run& run, bool on) {
+bool UseLimit(const ServiceRun& run, bool on) {
   const size_t needed = offsetof(ppc_context, use_limit) + sizeof(ppc_context::use_limit);
   if (run.context->size < needed) return false;
   return run.context->use_limit(run.context, run.spec.number, on ? 1 : 0) == 0;
@@ -21,7 +21,7 @@ bool UseLimit(const Run& run, bool on) {
 
 }  // namespace
 
-Passes::Passes(const Run* run, const Layout& layout)
+Passes::Passes(const ServiceRun* run, const Layout& layout)
     : run_(run), cookie_(run->cookie() | kPassesTag), reader_(layout) {}
 
 Passes::~Passes() {
@@ -141,7 +141,7 @@ void Passes::End(State state, const char* why) {
   state_ = state;
   why_ = why;
   limit_ = run_->Memory().limit;
-  again_.clear();
+  retries_.clear();
 }
 
 // Turns are wrong, and drop what is read next.
@@ -272,16 +272,16 @@ void Passes::Evict(const Evictor::Held& held, IoList* out) {
     AddDrop(stripe, kept, stripe.bytes, held, out);
   }
   const uint64_t now = run_->Now();
-  for (; !again_.empty() && again_.front().due_ns <= now; again_.pop_front()) {
-    const Again& again = again_.front();
+  for (; !retries_.empty() && retries_.front().due_ns <= now; retries_.pop_front()) {
+    const Retry& retry = retries_.front();
     // The reader may come to it again soon.
-    const uint64_t ahead = reader_.Ahead(again.file, again.offset);
+    const uint64_t ahead = reader_.Ahead(retry.file, retry.offset);
     if (ahead <= Ahead() || ahead + kBehindStripes > n) continue;
-    if (held(again.file, again.offset / kPage, (again.bytes + kPage - 1) / kPage)) continue;
-    ppc_io& io = out->Add(again.file, again.offset, again.bytes);
+    if (held(retry.file, retry.offset / kPage, (retry.bytes + kPage - 1) / kPage)) continue;
+    ppc_io& io = out->Add(retry.file, retry.offset, retry.bytes);
     io.flags = PPC_IO_UNMAP;
     io.service = run_->spec.number;
-    io.cookie = cookie_ + again.tries;
+    io.cookie = cookie_ + retry.tries;
   }
 }
 
@@ -290,7 +290,7 @@ void Passes::Done(const ppc_result& result) {
   const uint64_t tries = result.cookie & kTagMask;
   // A stripe shares its group with the next one's, and goes with it.
   if (result.mapped < result.size / 50 || tries >= kMaxTries) return;
-  again_.push_back(
+  retries_.push_back(
       {result.file, result.offset, result.size, run_->Now() + kFirstRetryNs, tries + 1});
 }
 

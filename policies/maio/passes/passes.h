@@ -33,7 +33,7 @@ namespace ppc::maio {
 class Passes {
  public:
   // run outlives this; layout: not needed after that.
-  Passes(const Run* run, const Layout& layout);
+  Passes(const ServiceRun* run, const Layout& layout);
   ~Passes();
   Passes(const Passes&) = delete;
   Passes& operator=(const Passes&) = delete;
@@ -57,7 +57,7 @@ class Passes {
   static constexpr uint64_t kMaxTries = 3;
 
   // What stayed though it was to go.
-  struct Again {
+  struct Retry {
     uint64_t file = 0;
     uint64_t offset = 0;
     uint64_t bytes = 0;
@@ -79,7 +79,7 @@ class Passes {
   void AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, const Evictor::Held& held,
                IoList* out);
 
-  const Run* const run_;
+  const ServiceRun* const run_;
   const uint64_t cookie_;
   PassReader reader_;
   State state_ = State::kWatching;
@@ -108,7 +108,7 @@ class Passes {
   uint64_t begin_ = 0;  // bytes of the stripe of next_ that were asked for
   uint64_t asked_ = 0;  // bytes, in this pass
   uint64_t pass_asked_ = 0;  // in the last
-  std::deque<Again> again_;
+  std::deque<Retry> retries_;
 };
 
 }  // namespace ppc::maio

@@ -61,7 +61,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
     turn = turn_;
     if (ended) begin_turn_ = turn;
   }
-  sharers_.Note(access.process);
+  shared_reads_.Note(access.process);
   Stripe& stripe = stripes_[at];
   stripe.seen = turn + 1;
   if (access.is_miss) {
@@ -72,7 +72,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
 }
 
 bool PassReader::IsInOrder() const {
-  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && !sharers_.AreSeveral();
+  return moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4 && !shared_reads_.IsShared();
 }
 
 std::optional<Pass> PassReader::Expected() const {
@@ -95,14 +95,14 @@ Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
                   .rest_ns = rest,
                   .missed = missed_,
                   .kept_missed = kept_missed_,
-                  .is_shared = sharers_.AreSeveral(),
+                  .is_shared = shared_reads_.IsShared(),
                   .is_in_order = IsInOrder(),
                   .is_whole = is_begin_known_ && moved <= Stray() && IsInOrder() && !HasRested()};
   is_begin_known_ = true;
   begin_ = place;
   begin_ns_ = now_ns;
   longest_rest_ns_ = last_rest_ns_ = 0;
-  sharers_.Forget();
+  shared_reads_.Forget();
   moves_ = jumps_ = missed_ = kept_missed_ = 0;
   return pass;
 }

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "policies/maio/base/sharers.h"
+#include "policies/maio/base/shared_read_detector.h"
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/layout.h"
 
@@ -49,7 +49,7 @@ class PassReader {
     uint64_t bytes = 0;
     bool is_miss = false;
     uint64_t now_ns = 0;
-    Sharers::Process process = {};
+    SharedReadDetector::Process process = {};
   };
   // The pass that this access has ended, if it has.
   std::optional<Pass> Observe(const Access& access);
@@ -100,7 +100,7 @@ class PassReader {
   uint64_t jumps_ = 0;  // of these, further than a pass in order goes
   uint64_t missed_ = 0;
   uint64_t kept_missed_ = 0;
-  Sharers sharers_;
+  SharedReadDetector shared_reads_;
 };
 
 }  // namespace ppc::maio

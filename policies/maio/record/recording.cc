@@ -23,9 +23,9 @@ int32_t Recording::LearnFile(const miss_io& event) {
   file.size = info.size;
   file.mtime_ns = info.mtime_ns;
   file.kind = KindOfPath(file.path, file.size);
-  const auto told = beside_.kinds.find(event.file);
-  const bool is_unnamed = file.kind == FileKind::kOther && told == beside_.kinds.end();
-  if (told != beside_.kinds.end()) file.kind = told->second;
+  const auto told = start_context_.kinds.find(event.file);
+  const bool is_unnamed = file.kind == FileKind::kOther && told == start_context_.kinds.end();
+  if (told != start_context_.kinds.end()) file.kind = told->second;
   if (is_unnamed && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
   const int32_t index = recorder_.AddFile(event.file, file);
   if (index < 0) return index;
@@ -46,7 +46,7 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
   const bool may_miss = (caps & PPC_CAN_TRACE) == 0 ||
                         ((caps & PPC_MISSES_HUGE) != 0 && file.kind != FileKind::kSmall);
   // What is loaded ahead is there, too.
-  const bool is_loaded = beside_.is_followed && (caps & PPC_CAN_TRACE) != 0;
+  const bool is_loaded = start_context_.is_followed && (caps & PPC_CAN_TRACE) != 0;
   if (!may_miss || is_loaded || run_->context->resident == nullptr) return;
   ppc_residency state = {};
   if (run_->context->resident(run_->context, event.file, 0, file.size, &state, nullptr, 0) != 0)
@@ -81,8 +81,8 @@ uint64_t Recording::UnseenPages(const miss_io& event, const TemplateFile& file) 
 bool Recording::MissesCached() const {
   const uint32_t caps = run_->context->caps;
   if ((caps & PPC_CAN_TRACE) == 0) return cached_bytes_ * kWarmShare > recorder_.bytes();
-  const bool is_cached =
-      beside_.is_followed ? beside_.is_warm : cached_bytes_ * kUnseenShare > model_bytes_;
+  const bool is_cached = start_context_.is_followed ? start_context_.is_warm
+                                                    : cached_bytes_ * kUnseenShare > model_bytes_;
   return (caps & PPC_MISSES_HUGE) != 0 && is_mapped_ && is_cached;
 }
 
@@ -114,31 +114,31 @@ void Recording::Event(const miss_io& event) {
     end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
   }
   // Whoever reads it: the order in which small files are needed is one of all processes.
-  const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
+  const uint32_t as = weights ? run_->workers.RecordingGroup(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
   // A service that has populated its mapping computes from it, and loads nothing another time.
   if ((event.flags & PPC_F_NOT_USER) != 0) populated_bytes_ += event.size;
   const bool may_repeat = (event.flags & PPC_F_MMAP) == 0 || populated_bytes_ < kWeightsBeginBytes;
   const auto index = static_cast<uint32_t>(file);
-  if (unseen > 0) in_order_.Put({event.time_ns, as, index, 0, unseen, may_repeat});
-  in_order_.Put({event.time_ns, as, index, first, end, may_repeat});
-  while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+  if (unseen > 0) reorder_buffer_.Put({event.time_ns, as, index, 0, unseen, may_repeat});
+  reorder_buffer_.Put({event.time_ns, as, index, first, end, may_repeat});
+  while (const std::optional<FileTouch> touched = reorder_buffer_.Next()) Record(*touched);
 }
 
 uint64_t Recording::news_ns(uint64_t now_ns) {
-  in_order_.Pass(now_ns - std::min(now_ns, kLateNs));  // events may wait for us, too
-  while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+  reorder_buffer_.AdvanceTo(now_ns - std::min(now_ns, kLateNs));  // events may wait for us, too
+  while (const std::optional<FileTouch> touched = reorder_buffer_.Next()) Record(*touched);
   return news_ns_;
 }
 
 // Asked once all that was read before is recorded: of passes that take less than events are late,
 // each would look new.
-void Recording::NoteNews(const Touched& touched) {
+void Recording::NoteNews(const FileTouch& touched) {
   if (recorder_.HasTouched(touched.group, touched.file, touched.first_page)) return;
   if (recorder_.files()[touched.file].kind != FileKind::kSmall) {
     if (first_news_ns_ == 0) first_news_ns_ = touched.ns;
-    steps_.Note(touched.file, touched.first_page, touched.end_page);
-    is_endless_ = steps_.AreScattered() && touched.ns > first_news_ns_ + kScatteredNs;
+    scattered_reads_.Note(touched.file, touched.first_page, touched.end_page);
+    is_endless_ = scattered_reads_.IsScattered() && touched.ns > first_news_ns_ + kScatteredNs;
   }
   if (!is_endless_) news_ns_ = std::max(news_ns_, touched.ns);
 }
@@ -152,7 +152,7 @@ bool Recording::IsNews(const miss_io& event) const {
 
 // The cgroup's use minus resident pages of the model is the application's own memory.
 void Recording::NoteOwn(uint64_t bytes) {
-  if (beside_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;
+  if (start_context_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;
   begun_bytes_ += bytes;
   if (begun_bytes_ < kWeightsBeginBytes || run_->context->resident == nullptr) return;
   const ppc_memory memory = run_->Memory();
@@ -167,10 +167,10 @@ void Recording::NoteOwn(uint64_t bytes) {
 }
 
 void Recording::Settle() {
-  while (const std::optional<Touched> touched = in_order_.Oldest()) Record(*touched);
+  while (const std::optional<FileTouch> touched = reorder_buffer_.Oldest()) Record(*touched);
 }
 
-void Recording::Record(const Touched& touched) {
+void Recording::Record(const FileTouch& touched) {
   NoteNews(touched);
   recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns,
                   touched.may_repeat);
@@ -191,9 +191,9 @@ bool Recording::IsDue(uint64_t now_ns) {
   return rests && HasNews() && recorder_.bytes() != tried_bytes_;
 }
 
-Finishing Recording::Finish(uint32_t flags, uint64_t own_bytes) {
+TemplateWriter Recording::Finish(uint32_t flags, uint64_t own_bytes) {
   tried_bytes_ = pending_bytes_ = recorder_.bytes();
-  Finishing out(recorder_);
+  TemplateWriter out(recorder_);
   out.context_ = run_->context;
   out.spec_ = run_->spec;
   const uint64_t own = std::max(own_bytes, own_bytes_);
@@ -210,13 +210,13 @@ Finishing Recording::Finish(uint32_t flags, uint64_t own_bytes) {
   out.flags_ = flags;
   out.found_ = found_;
   out.is_first_ = stored_bytes_ == 0;
-  out.has_missed_ = beside_.has_missed || run_->spec.is_resumed;
+  out.has_missed_ = start_context_.has_missed || run_->spec.is_resumed;
   return out;
 }
 
-void Recording::TakeFinished(const Finishing& finished) {
+void Recording::TakeFinished(const TemplateWriter& writer) {
   pending_bytes_ = 0;
-  if (finished.stored_bytes() != 0) stored_bytes_ = finished.stored_bytes();
+  if (writer.stored_bytes() != 0) stored_bytes_ = writer.stored_bytes();
 }
 
 }  // namespace ppc::maio

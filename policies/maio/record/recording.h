@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "policies/maio/base/run.h"
-#include "policies/maio/record/finishing.h"
-#include "policies/maio/record/in_order.h"
 #include "policies/maio/record/recorder.h"
-#include "policies/maio/record/steps.h"
+#include "policies/maio/record/reorder_buffer.h"
+#include "policies/maio/record/scattered_read_detector.h"
+#include "policies/maio/record/template_writer.h"
 
 namespace ppc::maio {
 
@@ -24,7 +24,7 @@ using KnownKinds = std::unordered_map<uint64_t, FileKind>;
 
 class Recording {
  public:
-  Recording(Run* run, const FoundTemplate& found)
+  Recording(ServiceRun* run, const FoundTemplate& found)
       : run_(run), found_(found), recorder_(run->start_ns) {}
 
   void Event(const miss_io& event);
@@ -42,13 +42,13 @@ class Recording {
     recorder_.Mark(phase, /*is_told=*/true, now_ns);
   }
   // What else is done of the start.
-  struct Beside {
+  struct StartContext {
     bool has_missed = false;   // some of the start was not told of
     bool is_followed = false;  // something is loaded ahead of its readers
     bool is_warm = false;      // of which some was there before, and may not be seen
     KnownKinds kinds;          // of its files
   };
-  void Begins(Beside beside) { beside_ = std::move(beside); }
+  void SetStartContext(StartContext context) { start_context_ = std::move(context); }
 
   // A model was read, or many small files were: the packages of a program, or weights in small
   // files whose names say nothing.
@@ -58,8 +58,8 @@ class Recording {
   // The service rests: one that cannot be stored is not tried again before there is more of it.
   bool IsDue(uint64_t now_ns);
   // flags: kComplete or kPartial.  own_bytes: see own_memory.h, as far as who follows knows.
-  Finishing Finish(uint32_t flags, uint64_t own_bytes);
-  void TakeFinished(const Finishing& finished);
+  TemplateWriter Finish(uint32_t flags, uint64_t own_bytes);
+  void TakeFinished(const TemplateWriter& writer);
 
   uint64_t bytes() const { return recorder_.bytes(); }
   uint64_t weight_bytes() const { return recorder_.weight_bytes(); }
@@ -75,14 +75,14 @@ class Recording {
   void NoteCached(const miss_io& event, const TemplateFile& file);
   uint64_t UnseenPages(const miss_io& event, const TemplateFile& file) const;
   bool MissesCached() const;
-  void Record(const Touched& touched);
+  void Record(const FileTouch& touched);
   void NoteOwn(uint64_t bytes);
-  void NoteNews(const Touched& touched);
+  void NoteNews(const FileTouch& touched);
 
-  Run* const run_;
+  ServiceRun* const run_;
   FoundTemplate found_;
   Recorder recorder_;
-  InOrder in_order_;
+  ReorderBuffer reorder_buffer_;
   uint64_t own_bytes_ = 0;
   uint64_t begun_bytes_ = 0;                                // of the model, until that is known
   std::vector<std::pair<uint64_t, uint64_t>> model_files_;  // numbers and sizes
@@ -93,11 +93,11 @@ class Recording {
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   uint64_t first_news_ns_ = 0;  // of the model
   uint64_t news_ns_ = 0;
-  Steps steps_;
+  ScatteredReadDetector scattered_reads_;
   bool is_endless_ = false;
   bool has_holes_ = false;  // events were lost in between
   bool is_traced_ = false;  // an access has come, which TRACE tells
-  Beside beside_;
+  StartContext start_context_;
   uint64_t unnamed_bytes_ = 0;  // of small files that are so by their size alone
   uint64_t populated_bytes_ = 0;
   bool is_mapped_ = false;  // the model

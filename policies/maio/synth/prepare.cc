@@ -98,7 +98,7 @@ void Preparer::Prepare() {
   // What did not fit the table when it was recorded would not fit it next time.
   const bool is_usable = wanted && is_known && fits && !provisional;
   if (is_usable && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
-  const bool used = is_usable && Use(&t);
+  const bool used = is_usable && Adopt(&t);
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) {
     waits_ = MustWait(is_known ? &t : nullptr);
@@ -110,7 +110,7 @@ void Preparer::Prepare() {
   out_.is_recorded = !used && config_.record != RecordMode::kNever && !spec_.IsReplica();
   if (!used && spec_.IsReplica()) out_.reason += "; the first of the replicas records";
   out_.is_warm = out_.is_recorded && followed_ && (context_->caps & PPC_MISSES_HUGE) != 0 &&
-                 IsPartlyThere(context_, followed_->files, numbers_);
+                 IsPartlyCached(context_, followed_->files, numbers_);
 }
 
 void Preparer::SayMissing() {
@@ -131,14 +131,14 @@ bool Preparer::MustWait(const Template* known) const {
 Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
   if (followed_) {
     for (size_t i = 0; out_.is_recorded && i < numbers_.size(); i++) {
-      const bool is_known = numbers_[i] != 0 && (numbers_[i] & SmallFiles::kLater) == 0;
+      const bool is_known = numbers_[i] != 0 && (numbers_[i] & SmallFiles::kUnresolved) == 0;
       if (is_known) out_.kinds[numbers_[i]] = followed_->files[i].kind;
     }
     Tables tables;
     tables.nonce = nonce;
     tables.own_bytes = OwnBytes(*followed_);
     tables.waits = waits_;
-    tables.later = {std::move(later_), SmallDirectories(*followed_)};
+    tables.deferred = {std::move(deferred_), SmallDirectories(*followed_)};
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
                                                 cookie | kSmallFilesTag | nonce,
                                                 (context_->caps & PPC_CAN_MANY) != 0);
@@ -239,12 +239,12 @@ void Preparer::FollowProvisionally(Template* known) {
       UseKnownNames(*known, &*headers);
       CompleteWith(known, *headers);
     }
-    bool good = Check(*known).empty() && Use(known);
+    bool good = Check(*known).empty() && Adopt(known);
     if (good && !synthetic) out_.reason = reason + ", of a recording to be repeated";
     if (good) return;
     if (!headers) headers = SynthesizeModel();
   }
-  if (headers && Use(&*headers)) out_.reason = reason + "; follows the model's headers";
+  if (headers && Adopt(&*headers)) out_.reason = reason + "; follows the model's headers";
 }
 
 // A link of a hub cache and its blob are one file: what the headers name by the one may be recorded
@@ -255,7 +255,7 @@ void Preparer::UseKnownNames(const Template& known, Template* headers) const {
     for (const TemplateFile& file : t.files) {
       if (!IsPackage(file)) names.push_back(file.path);
     }
-    const std::vector<LookedUp> found = LookUp(context_, names);
+    const std::vector<FileLookup> found = LookUp(context_, names);
     std::map<uint64_t, std::string> paths;
     for (size_t i = 0; i < names.size(); i++) {
       if (found[i].info.file != 0) paths.emplace(found[i].info.file, names[i]);
@@ -294,21 +294,21 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   std::vector<size_t> asked;
   std::vector<std::string> names;
   size_t packages = 0;
-  later_.clear();
+  deferred_.clear();
   for (size_t i = 0; i < t.files.size(); i++) {
     const bool is_first = t.files[i].kind != FileKind::kSmall || packages++ < kLookUpsFirst;
     if (is_first || !IsPackage(t.files[i])) {
       asked.push_back(i);
       names.push_back(t.files[i].path);
     } else {
-      numbers[i] = SmallFiles::kLater | later_.size();
-      later_.push_back(t.files[i].path);
+      numbers[i] = SmallFiles::kUnresolved | deferred_.size();
+      deferred_.push_back(t.files[i].path);
     }
   }
   uint64_t deadline = context_->now_ns(context_) + kHeadersBudgetNs;
   out_.stale_files = 0;
   out_.synthesized_files = 0;
-  const std::vector<LookedUp> found = LookUp(context_, names);
+  const std::vector<FileLookup> found = LookUp(context_, names);
   ReadChangedAhead(t, asked, found);
   for (size_t at = 0; at < asked.size(); at++) {
     const size_t i = asked[at];
@@ -335,7 +335,7 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
 
 // Copied files' tables of contents are compared next.
 void Preparer::ReadChangedAhead(const Template& t, const std::vector<size_t>& asked,
-                                const std::vector<LookedUp>& found) const {
+                                const std::vector<FileLookup>& found) const {
   std::vector<ModelSource::Info> changed;
   for (size_t at = 0; at < asked.size(); at++) {
     const TemplateFile& file = t.files[asked[at]];
@@ -349,7 +349,7 @@ void Preparer::ReadChangedAhead(const Template& t, const std::vector<size_t>& as
 }
 
 // Takes what changed since from the headers.
-bool Preparer::Use(Template* t) {
+bool Preparer::Adopt(Template* t) {
   std::vector<uint64_t> numbers = CheckFiles(*t);
   uint64_t total = 0;
   uint64_t stale = 0;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "policies/maio/base/config.h"
-#include "policies/maio/base/looked_up.h"
+#include "policies/maio/base/file_lookup.h"
 #include "policies/maio/follow/tables.h"
 #include "policies/maio/record/recording.h"
 #include "policies/maio/synth/synth.h"
@@ -56,13 +56,13 @@ class Preparer {
   bool MustWait(const Template* known) const;
   void CompleteFromHeaders(Template* t);
   bool FitsWorkers(Template* t) const;
-  bool Use(Template* t);
+  bool Adopt(Template* t);
   int LoadKnown(Template* t, std::string* error);
   void Rename(Template* t) const;
   std::optional<ModelPlace> FindPlace(ModelSource* source) const;
   void UseKnownNames(const Template& known, Template* headers) const;
   void ReadChangedAhead(const Template& t, const std::vector<size_t>& asked,
-                        const std::vector<LookedUp>& found) const;
+                        const std::vector<FileLookup>& found) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   bool MayBeLeftOver(const Tables& tables) const;
   uint32_t TensorParallel() const;  // 0: not told
@@ -83,10 +83,10 @@ class Preparer {
   const bool goes_on_;
   const uint64_t start_ns_;
   std::optional<Template> followed_;
-  std::set<std::string> missing_;   // files of the model that are listed and not there
-  std::vector<uint64_t> numbers_;   // of its files in this run, 0: changed or gone
-  std::vector<std::string> later_;  // of them, see Later
-  bool waits_ = false;              // see Tables
+  std::set<std::string> missing_;      // files of the model that are listed and not there
+  std::vector<uint64_t> numbers_;      // of its files in this run, 0: changed or gone
+  std::vector<std::string> deferred_;  // of them, see DeferredFiles
+  bool waits_ = false;                 // see Tables
   Preparation out_;
 };
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "daemon/base/digests.h"
-#include "policies/maio/base/side_by_side.h"
+#include "policies/maio/base/parallel_for.h"
 
 namespace ppc::maio {
 namespace {
@@ -141,7 +141,7 @@ class TextReader {
 
 // Into the page cache, so that what reads it in order does not wait for one block after the other.
 void ReadAhead(ModelSource* source, const ModelSource::Info& info) {
-  SideBySide(info.size / kEndBytes, [&](size_t i) {
+  ParallelFor(info.size / kEndBytes, [&](size_t i) {
     std::array<uint8_t, kEndBytes> buffer;
     (void)source->Read(info.path, i * kEndBytes, buffer.data(), buffer.size());
   });
@@ -219,7 +219,7 @@ bool ReadTable(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,
 }
 
 void ReadTablesAhead(ModelSource* source, std::span<const ModelSource::Info> files) {
-  SideBySide(files.size(), [&](size_t i) {
+  ParallelFor(files.size(), [&](size_t i) {
     std::array<uint8_t, kEndBytes> buffer;
     const std::string& path = files[i].path;
     if (source->Read(path, 0, buffer.data(), buffer.size()) < 12) return;

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "policies/maio/base/side_by_side.h"
+#include "policies/maio/base/parallel_for.h"
 #include "policies/maio/synth/synth_files.h"
 #include "policies/maio/synth/synth_names.h"
 
@@ -81,7 +81,7 @@ class Finder {
       return KindOfPath(name) == FileKind::kSmall;
     });
     std::vector<ModelSource::Info> infos(small.size());
-    SideBySide(small.size(), [&](size_t i) {
+    ParallelFor(small.size(), [&](size_t i) {
       if (source_->Stat(Join(dir, small[i]), &infos[i]) != 0) infos[i].size = 0;
     });
     for (size_t i = 0; i < small.size(); i++) {
@@ -228,7 +228,7 @@ class Finder {
   bool Add(const std::string& dir, const Names& weights) {
     std::vector<FoundFile> files(weights.size());
     std::vector<int> problems(weights.size(), 0);
-    SideBySide(weights.size(), [&](size_t i) {
+    ParallelFor(weights.size(), [&](size_t i) {
       problems[i] = source_->Stat(Join(dir, weights[i]), &files[i].info);
     });
     // What is there of an incomplete copy may be loaded for its readers.

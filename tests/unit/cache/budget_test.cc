@@ -144,8 +144,8 @@ class LoadAdmissionTest : public testing::Test {
   uint64_t now_ns_ = 1000 * kMs;
   LoaderLayout layout_{{NumaNode{0, {}}, NumaNode{1, {0}}}, 1, 1};
   LoadQueue queue_{2, 100};
-  AnswerTimes answers_{&queue_, layout_, 0};
-  LoadAdmission admission_{&queue_, &layout_, &answers_, 8 * kMiB, LoadAdmission::kMemoryAgeNs};
+  StepTimes step_times_{&queue_, layout_, 0};
+  LoadAdmission admission_{&queue_, &layout_, &step_times_, 8 * kMiB, LoadAdmission::kMemoryAgeNs};
   LoaderThread memory_only_{.index = 0, .node = 0};
   LoaderThread loader_{.index = 1, .node = 1};
 };

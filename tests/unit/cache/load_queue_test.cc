@@ -199,10 +199,10 @@ TEST_F(ServicesTest, NobodyWaitsForWhoHasEnded) {
   Want(1, 1, 100);
   const uint32_t slot = Next(0)->slot;
   queue_.Boost(1, now_ns_ + kSecond);
-  EXPECT_TRUE(queue_.IsPressed(slot, now_ns_));
+  EXPECT_TRUE(queue_.IsBoosted(slot, now_ns_));
   EXPECT_EQ(TakeBytes(100)[1], 100u);
   queue_.Free(1);
-  EXPECT_FALSE(queue_.IsPressed(slot, now_ns_));
+  EXPECT_FALSE(queue_.IsBoosted(slot, now_ns_));
 }
 
 TEST_F(ServicesTest, WhoWasAwayIsNotMadeUpFor) {

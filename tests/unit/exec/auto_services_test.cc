@@ -115,7 +115,7 @@ TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
     ops.push_back(message["op"]);
     done(Json::object());
   };
-  parts.elsewhere = [](const auto&, const std::function<void()>& done) { done(); };
+  parts.offload = [](const auto&, const std::function<void()>& done) { done(); };
   parts.look_up = [&asked](auto work, auto done) {
     asked.emplace_back(std::move(work), std::move(done));
     return true;

@@ -17,20 +17,22 @@ class EventIntakeTest : public PartsTest {
     policy_.event = [this](const miss_io& event) { seen_.push_back(event); };
     policy_.prefetch = [this](const miss_io& miss) { missed_.push_back(miss); };
     MakeLists();
-    look_ = std::make_unique<CacheLook>(
-        CacheLook::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_}, 8 * kMiB);
-    intake_ = std::make_unique<EventIntake>(EventIntake::Parts{.backend = &backend_,
-                                                               .loader = loader_.get(),
-                                                               .host = host_.get(),
-                                                               .lists = lists_.get(),
-                                                               .look = look_.get(),
-                                                               .files = &files_,
-                                                               .services = services_.get(),
-                                                               .demand = &demand_,
-                                                               .own_cache = &own_cache_,
-                                                               .control = &control_,
-                                                               .lookups = &lookups_},
-                                            EventIntake::Options{});
+    residency_scan_ = std::make_unique<ResidencyScan>(
+        ResidencyScan::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_},
+        8 * kMiB);
+    intake_ =
+        std::make_unique<EventIntake>(EventIntake::Parts{.backend = &backend_,
+                                                         .loader = loader_.get(),
+                                                         .host = host_.get(),
+                                                         .lists = lists_.get(),
+                                                         .residency_scan = residency_scan_.get(),
+                                                         .files = &files_,
+                                                         .services = services_.get(),
+                                                         .demand = &demand_,
+                                                         .own_cache = &own_cache_,
+                                                         .control = &control_,
+                                                         .lookups = &lookups_},
+                                      EventIntake::Options{});
   }
   void Progress(int count = 1, uint64_t file = 1) {
     for (int i = 0; i < count; ++i) {
@@ -72,7 +74,7 @@ class EventIntakeTest : public PartsTest {
   JobQueue lookups_{"readers", /*manual=*/true};
   DemandMeter demand_;
   std::atomic<uint64_t> own_cache_{0};
-  std::unique_ptr<CacheLook> look_;
+  std::unique_ptr<ResidencyScan> residency_scan_;
   std::unique_ptr<EventIntake> intake_;
   std::vector<miss_io> seen_;
   std::vector<miss_io> missed_;

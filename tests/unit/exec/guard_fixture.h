@@ -24,7 +24,7 @@ class GuardTest : public testing::Test {
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
   }
   void Miss(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
-    guard_.NoteUse(
+    guard_.NoteAccess(
         kSlot,
         {.file = file, .file_bytes = kModel, .offset = offset, .length = bytes, .is_miss = true},
         now_);
@@ -35,7 +35,7 @@ class GuardTest : public testing::Test {
   }
   void Progress(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
     for (uint64_t at = 0; at < bytes; at += 4 * kMiB)
-      guard_.NoteUse(
+      guard_.NoteAccess(
           kSlot, {.file = file, .file_bytes = kModel, .offset = offset + at, .length = 4096}, now_);
   }
   // A reader is here, and finds it cached.

@@ -303,17 +303,17 @@ TEST_F(GuardTest, WhichFileCannotBeReadIsTold) {
   EXPECT_EQ(View().failed_error, EIO);
 }
 
-TEST_F(GuardTest, TheLedgerIsBoundedAndItsUnitDoubles) {
+TEST_F(GuardTest, TheRecordIsBoundedAndItsUnitDoubles) {
   const uint64_t huge = uint64_t{4} << 40;
-  guard_.NoteUse(
+  guard_.NoteAccess(
       kSlot,
       {.file = 7, .file_bytes = huge, .offset = huge - kMiB, .length = kMiB, .is_miss = true},
       now_);
   EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
   EXPECT_GT(guard_.CellBytes(), 2 * kMiB);
   for (uint64_t file = 10; file < 40000; ++file)
-    guard_.NoteUse(kSlot, {.file = file, .file_bytes = 4096, .length = 4096, .is_miss = true},
-                   now_);
+    guard_.NoteAccess(kSlot, {.file = file, .file_bytes = 4096, .length = 4096, .is_miss = true},
+                      now_);
   EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
 }
 
@@ -321,12 +321,12 @@ TEST_F(GuardTest, TheLedgerIsBoundedAndItsUnitDoubles) {
 TEST_F(GuardTest, ASparseFileOfAnySizeChangesNothingForOthers) {
   for (uint64_t file = 10; file < 100; ++file) {
     for (const uint64_t offset : {uint64_t{0}, uint64_t{1} << 62}) {
-      const Guard::Use use{.file = file,
-                           .file_bytes = uint64_t{1} << 63,
-                           .offset = offset,
-                           .length = kMiB,
-                           .is_miss = file % 2 == 0};
-      guard_.NoteUse(kSlot, use, now_);
+      const Guard::ReaderAccess access{.file = file,
+                                       .file_bytes = uint64_t{1} << 63,
+                                       .offset = offset,
+                                       .length = kMiB,
+                                       .is_miss = file % 2 == 0};
+      guard_.NoteAccess(kSlot, access, now_);
     }
   }
   EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
@@ -340,10 +340,11 @@ TEST_F(GuardTest, ASparseFileOfAnySizeChangesNothingForOthers) {
 TEST_F(GuardTest, WhatAServiceHasReadIsForgottenAtItsEnd) {
   constexpr Guard::Slot kOther = 2;
   guard_.Begin(kOther, "other");
-  guard_.NoteUse(kOther, {.file = 1, .file_bytes = kModel, .length = kMiB, .is_miss = true}, now_);
+  guard_.NoteAccess(kOther, {.file = 1, .file_bytes = kModel, .length = kMiB, .is_miss = true},
+                    now_);
   for (uint64_t file = 10; file < 1000; ++file)
-    guard_.NoteUse(kSlot, {.file = file, .file_bytes = kModel, .length = kMiB, .is_miss = true},
-                   now_);
+    guard_.NoteAccess(kSlot, {.file = file, .file_bytes = kModel, .length = kMiB, .is_miss = true},
+                      now_);
   const uint64_t unit = guard_.CellBytes();
   EXPECT_GT(unit, 2 * kMiB);
   guard_.End(kSlot);

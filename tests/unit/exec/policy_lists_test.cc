@@ -2,7 +2,7 @@
 // What becomes of a policy's lists, and the look at the page cache before it is asked.
 #include "daemon/exec/policy_lists.h"
 
-#include "daemon/exec/cache_look.h"
+#include "daemon/exec/residency_scan.h"
 #include "tests/unit/exec/parts_fixture.h"
 
 namespace ppc {
@@ -112,14 +112,15 @@ class Bound : public MemorySource {
   }
 };
 
-class CacheLookTest : public PartsTest {
+class ResidencyScanTest : public PartsTest {
  protected:
-  CacheLookTest() {
+  ResidencyScanTest() {
     services_ = std::make_unique<ServiceTable>(
         &backend_, &topology_, SysRoots{tree_.Root(), tree_.Root()},
         [](const std::shared_ptr<const Cgroup>&) { return std::make_shared<Bound>(); });
-    look_ = std::make_unique<CacheLook>(
-        CacheLook::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_}, 8 * kMiB);
+    residency_scan_ = std::make_unique<ResidencyScan>(
+        ResidencyScan::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_},
+        8 * kMiB);
   }
   void Read(uint64_t file) {
     backend_.AddFile(file, "small/" + std::to_string(file), kPageBytes);
@@ -130,18 +131,18 @@ class CacheLookTest : public PartsTest {
   }
   // What the account says after a look.
   uint64_t Look() {
-    look_->RefreshIfBound();
+    residency_scan_->RefreshIfBound();
     while (evictor_.RunOne()) {
     }
     return own_cache_;
   }
 
   std::atomic<uint64_t> own_cache_{0};
-  std::unique_ptr<CacheLook> look_;
+  std::unique_ptr<ResidencyScan> residency_scan_;
 };
 
 // Else limits and shares would be overrun by what is not counted.
-TEST_F(CacheLookTest, FilesThatWereForgottenCountWhileTheyHavePages) {
+TEST_F(ResidencyScanTest, FilesThatWereForgottenCountWhileTheyHavePages) {
   constexpr uint64_t kFiles = 20000;
   constexpr uint64_t kFirst = 2;  // 1 is the fixture's
   for (uint64_t file = kFirst; file < kFirst + kFiles; ++file) Read(file);

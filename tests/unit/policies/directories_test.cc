@@ -68,7 +68,7 @@ TEST(DirectoriesTest, OfManyFilesTheDirectoriesAreListedFirst) {
   };
   std::vector<std::string> paths;
   for (int i = 0; i < 200; i++) paths.push_back((i % 2 == 0 ? "b/" : "a/") + std::to_string(i));
-  const std::vector<LookedUp> found = LookUp(&context, paths);
+  const std::vector<FileLookup> found = LookUp(&context, paths);
   ASSERT_EQ(found.size(), paths.size());
   for (size_t i = 0; i < found.size(); i++) {
     EXPECT_EQ(found[i].info.file, i == 7 ? 0 : i + 1);

@@ -88,43 +88,48 @@ ppc_memory Memory(uint64_t used, uint64_t inflight = 0) {
 
 TEST(OwnMemoryTest, WhatIsStillToBeTakenIsLeft) {
   OwnMemory own(100 * kOwnMiB);
-  EXPECT_EQ(own.ToLeave(Memory(10 * kOwnMiB), 7, 0, Reads::kNobody, 1), 90 * kOwnMiB);
-  EXPECT_EQ(own.ToLeave(Memory(500 * kOwnMiB, 40 * kOwnMiB), 7, 400 * kOwnMiB, Reads::kNobody, 2),
+  EXPECT_EQ(own.RoomToLeave(Memory(10 * kOwnMiB), 7, 0, ReadingWorkers::kNone, 1), 90 * kOwnMiB);
+  EXPECT_EQ(own.RoomToLeave(Memory(500 * kOwnMiB, 40 * kOwnMiB), 7, 400 * kOwnMiB,
+                            ReadingWorkers::kNone, 2),
             40 * kOwnMiB);
   EXPECT_EQ(own.taken(), 0u);
   // One of its workers reads, another is to come.
-  EXPECT_EQ(own.ToLeave(Memory(480 * kOwnMiB), 7, 400 * kOwnMiB, Reads::kSome, 3), 20 * kOwnMiB);
-  EXPECT_EQ(own.ToLeave(Memory(520 * kOwnMiB), 7, 400 * kOwnMiB, Reads::kSome, 4), 0u);
+  EXPECT_EQ(own.RoomToLeave(Memory(480 * kOwnMiB), 7, 400 * kOwnMiB, ReadingWorkers::kSome, 3),
+            20 * kOwnMiB);
+  EXPECT_EQ(own.RoomToLeave(Memory(520 * kOwnMiB), 7, 400 * kOwnMiB, ReadingWorkers::kSome, 4), 0u);
   EXPECT_EQ(own.taken(), 120 * kOwnMiB);
   // What it takes while it reads is another matter.
-  EXPECT_EQ(own.ToLeave(Memory(410 * kOwnMiB), 7, 400 * kOwnMiB, Reads::kSome, 3 + kOwnSettleNs),
+  EXPECT_EQ(own.RoomToLeave(Memory(410 * kOwnMiB), 7, 400 * kOwnMiB, ReadingWorkers::kSome,
+                            3 + kOwnSettleNs),
             0u);
-  EXPECT_EQ(own.ToLeave(Memory(900 * kOwnMiB), 7, 400 * kOwnMiB, Reads::kSome, 4 + kOwnSettleNs),
+  EXPECT_EQ(own.RoomToLeave(Memory(900 * kOwnMiB), 7, 400 * kOwnMiB, ReadingWorkers::kSome,
+                            4 + kOwnSettleNs),
             0u);
   EXPECT_EQ(own.taken(), 120 * kOwnMiB);
 }
 
 TEST(OwnMemoryTest, OnceAllReadItIsKnown) {
   OwnMemory own(0);
-  (void)own.ToLeave(Memory(120 * kOwnMiB), 7, 20 * kOwnMiB, Reads::kAll, 1);
-  (void)own.ToLeave(Memory(320 * kOwnMiB), 7, 20 * kOwnMiB, Reads::kAll, 2);
+  (void)own.RoomToLeave(Memory(120 * kOwnMiB), 7, 20 * kOwnMiB, ReadingWorkers::kAll, 1);
+  (void)own.RoomToLeave(Memory(320 * kOwnMiB), 7, 20 * kOwnMiB, ReadingWorkers::kAll, 2);
   EXPECT_EQ(own.taken(), 100 * kOwnMiB);
 }
 
 TEST(OwnMemoryTest, MostOfTheMemoryIsTheModelsWhateverWasRecorded) {
   OwnMemory own(900 * kOwnMiB);
-  EXPECT_EQ(own.ToLeave(Memory(0), 7, 0, Reads::kNobody, 1), 1000 * kOwnMiB / kMostOwnShare);
+  EXPECT_EQ(own.RoomToLeave(Memory(0), 7, 0, ReadingWorkers::kNone, 1),
+            1000 * kOwnMiB / kMostOwnShare);
 }
 
 TEST(OwnMemoryTest, WithoutALimitNothingIsLeftAndItsCgroupSaysWhatItTook) {
   OwnMemory own(100 * kOwnMiB);
   ppc_memory machine = Memory(900 * kOwnMiB, 10 * kOwnMiB);
   machine.is_cgroup = 0;
-  EXPECT_EQ(own.ToLeave(machine, 40 * kOwnMiB, 0, Reads::kNobody, 1), 0u);
-  EXPECT_EQ(own.ToLeave(machine, 90 * kOwnMiB, 20 * kOwnMiB, Reads::kSome, 2), 0u);
+  EXPECT_EQ(own.RoomToLeave(machine, 40 * kOwnMiB, 0, ReadingWorkers::kNone, 1), 0u);
+  EXPECT_EQ(own.RoomToLeave(machine, 90 * kOwnMiB, 20 * kOwnMiB, ReadingWorkers::kSome, 2), 0u);
   EXPECT_EQ(own.taken(), 60 * kOwnMiB);
-  EXPECT_EQ(own.ToLeave(machine, 90 * kOwnMiB, 20 * kOwnMiB, Reads::kAll, 3), 0u);
-  EXPECT_EQ(own.ToLeave(machine, 900 * kOwnMiB, 20 * kOwnMiB, Reads::kAll, 4), 0u);
+  EXPECT_EQ(own.RoomToLeave(machine, 90 * kOwnMiB, 20 * kOwnMiB, ReadingWorkers::kAll, 3), 0u);
+  EXPECT_EQ(own.RoomToLeave(machine, 900 * kOwnMiB, 20 * kOwnMiB, ReadingWorkers::kAll, 4), 0u);
   EXPECT_EQ(own.taken(), 60 * kOwnMiB);
 }
 

@@ -157,24 +157,24 @@ TEST_F(MatcherTest, MissesInOnePieceAreNoSecondPass) {
 }
 
 TEST_F(MatcherTest, WhatWasPassedIsKeptInRunsThatARewindCuts) {
-  auto& fifo = matcher_->cursors()[0].fifo;
+  auto& passed_runs = matcher_->cursors()[0].passed_runs;
   for (uint64_t i = 0; i <= 60; i++) See(0, i);
   for (uint64_t i = 0; i <= 10; i++) See(1, i);
-  ASSERT_EQ(fifo.size(), 2u);
-  EXPECT_EQ(fifo[0].stamp, 1u << 20);
-  EXPECT_EQ(fifo[0].count, 60u);
-  EXPECT_EQ(fifo[1].stamp, 61u << 20);
-  EXPECT_EQ(fifo[1].count, 10u);
+  ASSERT_EQ(passed_runs.size(), 2u);
+  EXPECT_EQ(passed_runs[0].stamp, 1u << 20);
+  EXPECT_EQ(passed_runs[0].count, 60u);
+  EXPECT_EQ(passed_runs[1].stamp, 61u << 20);
+  EXPECT_EQ(passed_runs[1].count, 10u);
   for (uint64_t i : {20, 21, 22}) See(0, i, true);
-  ASSERT_EQ(fifo.size(), 2u);
-  EXPECT_EQ(fifo[0].count, 22u);
+  ASSERT_EQ(passed_runs.size(), 2u);
+  EXPECT_EQ(passed_runs[0].count, 22u);
   // What is read again is as old as its second reading.
   const uint64_t consumed = matcher_->cursors()[0].consumed;
   See(0, 24);
-  ASSERT_EQ(fifo.size(), 3u);
-  EXPECT_EQ(fifo[2].index, 22u);
-  EXPECT_EQ(fifo[2].count, 2u);
-  EXPECT_EQ(fifo[2].stamp, consumed + (1 << 20));
+  ASSERT_EQ(passed_runs.size(), 3u);
+  EXPECT_EQ(passed_runs[2].index, 22u);
+  EXPECT_EQ(passed_runs[2].count, 2u);
+  EXPECT_EQ(passed_runs[2].stamp, consumed + (1 << 20));
 }
 
 // Two workers' slices in one joined piece: each is at home in its own.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orders of reading: within a list, and whole passes.
-#include "policies/maio/follow/order.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
 
+#include "policies/maio/follow/next_use_order.h"
 #include "policies/maio/passes/passes.h"
 #include "policies/maio/passes/reader.h"
-#include "policies/maio/record/in_order.h"
+#include "policies/maio/record/reorder_buffer.h"
 #include "tests/unit/policies/template_samples.h"
 #include "tests/unit/units.h"
 
@@ -41,7 +40,7 @@ class MaioOrderTest : public ::testing::Test {
   Layout layout_{TwoReaders(), std::vector<uint64_t>{1}};
   PieceTable table_{&layout_};
   Matcher matcher_{&table_, kMiB, kMiB};
-  Order order_{&layout_, &matcher_};
+  NextUseOrder order_{&layout_, &matcher_};
 };
 
 TEST_F(MaioOrderTest, TheNearestReaderCounts) {
@@ -57,7 +56,7 @@ TEST_F(MaioOrderTest, WhatHasBeenReadIsUsedInTheNextPassOrNever) {
   table_.Burn(0, 0, 3);
   EXPECT_EQ(order_.NextUse(3, kNear), (103 - 20) * kMiB);
   table_.Burn(0, 0, 103);
-  EXPECT_EQ(order_.NextUse(3, kNear), Order::kNever);
+  EXPECT_EQ(order_.NextUse(3, kNear), NextUseOrder::kNever);
 }
 
 TEST_F(MaioOrderTest, WhatAReaderHasGonePastIsLeftOut) {
@@ -65,7 +64,7 @@ TEST_F(MaioOrderTest, WhatAReaderHasGonePastIsLeftOut) {
   for (uint64_t mib = 80; mib < 90; mib++) Read(1, mib);
   table_.Burn(0, 0, 60);
   table_.Burn(0, 0, 160);
-  EXPECT_EQ(order_.NextUse(60, kNear), Order::kLeftOut);
+  EXPECT_EQ(order_.NextUse(60, kNear), NextUseOrder::kLeftOut);
   table_.Burn(0, 0, 88);
   table_.Burn(0, 0, 188);
   EXPECT_EQ(order_.NextUse(88, kNear), 0u);  // so close behind it may still come
@@ -119,37 +118,37 @@ TEST_F(MaioOrderTest, WhatWasLoadedSinceIsFoundAtTheNextSort) {
 
 constexpr uint64_t kMs = 1'000'000;
 
-std::vector<uint64_t> Taken(InOrder* in_order, bool all = false) {
+std::vector<uint64_t> Taken(ReorderBuffer* buffer, bool all = false) {
   std::vector<uint64_t> pages;
-  while (const auto touched = all ? in_order->Oldest() : in_order->Next())
+  while (const auto touched = all ? buffer->Oldest() : buffer->Next())
     pages.push_back(touched->first_page);
   return pages;
 }
 
 TEST(InOrderTest, TheEndOfAFileThatIsToldLateComesBeforeTheNextFile) {
-  InOrder in_order;
-  in_order.Put({1000 * kMs, 1, 0, 10, 11});
-  in_order.Put({1020 * kMs, 1, 1, 30, 31});
-  in_order.Put({1200 * kMs, 1, 1, 40, 41});
-  in_order.Put({1010 * kMs, 1, 0, 20, 21});  // gathered
-  EXPECT_TRUE(Taken(&in_order).empty());
-  in_order.Put({1520 * kMs, 1, 1, 50, 51});
-  EXPECT_EQ(Taken(&in_order), (std::vector<uint64_t>{10, 20, 30}));
-  EXPECT_EQ(Taken(&in_order, true), (std::vector<uint64_t>{40, 50}));
+  ReorderBuffer buffer;
+  buffer.Put({1000 * kMs, 1, 0, 10, 11});
+  buffer.Put({1020 * kMs, 1, 1, 30, 31});
+  buffer.Put({1200 * kMs, 1, 1, 40, 41});
+  buffer.Put({1010 * kMs, 1, 0, 20, 21});  // gathered
+  EXPECT_TRUE(Taken(&buffer).empty());
+  buffer.Put({1520 * kMs, 1, 1, 50, 51});
+  EXPECT_EQ(Taken(&buffer), (std::vector<uint64_t>{10, 20, 30}));
+  EXPECT_EQ(Taken(&buffer, true), (std::vector<uint64_t>{40, 50}));
 }
 
 TEST(InOrderTest, OfOneMomentTheFirstThatWasToldIsFirst) {
-  InOrder in_order;
-  for (uint64_t page = 0; page < 4; page++) in_order.Put({7 * kMs, 1, 0, page, page + 1});
-  EXPECT_EQ(Taken(&in_order, true), (std::vector<uint64_t>{0, 1, 2, 3}));
+  ReorderBuffer buffer;
+  for (uint64_t page = 0; page < 4; page++) buffer.Put({7 * kMs, 1, 0, page, page + 1});
+  EXPECT_EQ(Taken(&buffer, true), (std::vector<uint64_t>{0, 1, 2, 3}));
 }
 
 TEST(InOrderTest, HoldsABoundedNumber) {
-  InOrder in_order;
+  ReorderBuffer buffer;
   size_t taken = 0;
   for (uint64_t page = 0; page < 3 * kMostLate; page++) {
-    in_order.Put({page, 1, 0, page, page + 1});
-    taken += Taken(&in_order).size();
+    buffer.Put({page, 1, 0, page, page + 1});
+    taken += Taken(&buffer).size();
   }
   EXPECT_EQ(taken, 2 * kMostLate);
 }
@@ -295,7 +294,7 @@ TEST_F(PassReaderTest, MissesOfWhatIsKeptAreCounted) {
 TEST_F(PassReaderTest, SmallFilesResultsAreNoneOfThePasses) {
   ppc_context context = {};
   context.now_ns = [](const ppc_context*) { return uint64_t{0}; };
-  const maio::Run run(&context, Config(), ServiceSpec(), 3);
+  const maio::ServiceRun run(&context, Config(), ServiceSpec(), 3);
   const Passes passes(&run, layout_);
   EXPECT_TRUE(passes.Owns(run.cookie() | kPassesTag | 2));
   EXPECT_FALSE(passes.Owns(run.cookie() | kSmallFilesTag | 2));

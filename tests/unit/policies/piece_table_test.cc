@@ -202,7 +202,7 @@ TEST_F(MaioPieceTableTest, AReaderThatStartsAnewNeedsAllOfIt) {
   }
   EXPECT_EQ(At(0).pending, 3u);
   EXPECT_EQ(At(1).pending, 2u);
-  table_.ForgoAll();
+  table_.ReleaseAllUses();
   for (uint32_t p = 0; p < 4; p++) EXPECT_EQ(At(p).pending, 0u);
 }
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "policies/maio/record/steps.h"
+#include "policies/maio/record/scattered_read_detector.h"
 
 namespace ppc::maio {
 namespace {
@@ -186,17 +186,17 @@ TEST_F(RecorderTest, ATableThatOverflowsSaysSo) {
 
 // Ranks with threads of their own, each in order.
 TEST(StepsTest, ManyReadersInOrderAreNotScattered) {
-  Steps steps;
+  ScatteredReadDetector steps;
   for (uint64_t turn = 0; turn < 100; ++turn) {
     for (uint64_t reader = 0; reader < 200; ++reader) {
       const uint64_t page = reader << 20 | turn * 8;
       steps.Note(0, page, page + 8);
     }
   }
-  EXPECT_FALSE(steps.AreScattered());
+  EXPECT_FALSE(steps.IsScattered());
   for (uint64_t i = 0; i < 100; ++i)
     steps.Note(0, (i * 7919 % 1000) << 16, ((i * 7919 % 1000) << 16) + 8);
-  EXPECT_TRUE(steps.AreScattered());
+  EXPECT_TRUE(steps.IsScattered());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small files are taken out of a template and asked for in the order of the recording; which files
-// are read in crumbs, and what is loaded of them.
+// are read in small pieces, and what is loaded of them.
 #include "policies/maio/follow/small_files.h"
 
 #include <gtest/gtest.h>
@@ -228,9 +228,10 @@ TEST_F(SmallFilesTest, NonsenseIsBounded) {
 
 // Of five files two are known, the others' numbers come in two lots and in no order.
 TEST_F(SmallFilesTest, WhatIsLookedUpLaterIsWaitedForInItsPlace) {
-  constexpr uint64_t kLater = SmallFiles::kLater;
+  constexpr uint64_t kUnresolved = SmallFiles::kUnresolved;
   constexpr uint64_t kPart = 512 << 10;
-  for (const uint64_t number : {uint64_t{20}, kLater, kLater | 1, uint64_t{10}, kLater | 2}) {
+  for (const uint64_t number :
+       {uint64_t{20}, kUnresolved, kUnresolved | 1, uint64_t{10}, kUnresolved | 2}) {
     const uint32_t file = Small(number, 2 * kPart);
     Read(kCommonGroup, file, 0, 2 * kPart / kPage);
   }
@@ -245,7 +246,7 @@ TEST_F(SmallFilesTest, WhatIsLookedUpLaterIsWaitedForInItsPlace) {
       true, [](uint64_t, uint64_t, uint64_t) { return false; }, &dropped);
   for (const ppc_io& io : dropped.ios()) EXPECT_TRUE(io.file == 10 || io.file == 20) << io.file;
 
-  std::vector<LookedUp> found(2);
+  std::vector<FileLookup> found(2);
   found[0].info.file = 15;
   found[1].is_gone = true;
   EXPECT_EQ(small.Learn(found), 1u);
@@ -268,9 +269,9 @@ TEST_F(SmallFilesTest, WhatIsLookedUpLaterIsWaitedForInItsPlace) {
 
 // It may be there: nothing of it is loaded, and it does not count as gone.
 TEST_F(SmallFilesTest, WhoDoesNotAnswerIsNotGone) {
-  Read(kCommonGroup, Small(SmallFiles::kLater), 0, 3);
+  Read(kCommonGroup, Small(SmallFiles::kUnresolved), 0, 3);
   SmallFiles small = Take();
-  EXPECT_EQ(small.Learn(std::vector<LookedUp>(1)), 0u);
+  EXPECT_EQ(small.Learn(std::vector<FileLookup>(1)), 0u);
   EXPECT_EQ(Plan(&small), "");
   EXPECT_TRUE(small.finished());
   EXPECT_EQ(small.stats().gone, 0u);

@@ -78,19 +78,19 @@ TEST(WorkerMap, ARecordingFollowsXpusWhereTheyAreKnownElseReads) {
   EXPECT_EQ(told.Resolve(From(10, 0), true), 0u);
   told.Swap(0, 2);
   EXPECT_EQ(told.Resolve(From(10, 0), true), 2u);
-  EXPECT_EQ(told.RecordedAs(From(10, 0), 2), 0u);
+  EXPECT_EQ(told.RecordingGroup(From(10, 0), 2), 0u);
   // The other one of this XPU is the other worker, although 0 is nobody's now.
   EXPECT_EQ(told.Resolve(From(11, 0), true), 0u);
-  EXPECT_EQ(told.RecordedAs(From(11, 0), 0), 2u);
-  EXPECT_EQ(told.RecordedAs(From(12, 0), 1), 1u) << "not known: as it was resolved";
+  EXPECT_EQ(told.RecordingGroup(From(11, 0), 0), 2u);
+  EXPECT_EQ(told.RecordingGroup(From(12, 0), 1), 1u) << "not known: as it was resolved";
 
   WorkerMap untold(Spec(2, {}), 0);
   EXPECT_EQ(untold.Resolve(From(10, -1), true), 0u);
   untold.Swap(0, 1);
   const uint32_t group = untold.Resolve(From(10, -1), true);
   EXPECT_EQ(group, 1u);
-  EXPECT_EQ(untold.RecordedAs(From(10, -1), group), 1u);
-  EXPECT_FALSE(untold.told());
+  EXPECT_EQ(untold.RecordingGroup(From(10, -1), group), 1u);
+  EXPECT_FALSE(untold.has_xpu_binding());
 }
 
 TEST(WorkerMap, WhatReadsSayOfABoundProcessDoesNotChangeItsRecording) {
@@ -98,7 +98,7 @@ TEST(WorkerMap, WhatReadsSayOfABoundProcessDoesNotChangeItsRecording) {
   EXPECT_EQ(map.Resolve(From(10, 3), true), 3u);
   map.Move(From(10, 3), 0);  // the headers know of one worker only
   EXPECT_EQ(map.Resolve(From(10, 3), true), 0u);
-  EXPECT_EQ(map.RecordedAs(From(10, 3), 0), 3u);
+  EXPECT_EQ(map.RecordingGroup(From(10, 3), 0), 3u);
 }
 
 TEST(WorkerMap, AnUnboundProcessIsRecordedAsTheWorkerThatItReadsAs) {
@@ -109,27 +109,27 @@ TEST(WorkerMap, AnUnboundProcessIsRecordedAsTheWorkerThatItReadsAs) {
   map.Move(From(11, -1), 0);
   EXPECT_EQ(map.Resolve(From(11, -1), true), 0u);
   // 0 is recorded for the process on the first XPU, which reads as 1.
-  EXPECT_EQ(map.RecordedAs(From(10, 0), 1), 0u);
-  EXPECT_EQ(map.RecordedAs(From(11, -1), 0), 1u);
+  EXPECT_EQ(map.RecordingGroup(From(10, 0), 1), 0u);
+  EXPECT_EQ(map.RecordingGroup(From(11, -1), 0), 1u);
 }
 
 TEST(WorkerMap, ARetryTakesOverASilentWorker) {
   WorkerMap map(Spec(1, {0}), 1);
   miss_io old = From(10, 0, 1, 1'000'000'000);
   map.Resolve(old, true);
-  EXPECT_FALSE(map.TookOver(old));
+  EXPECT_FALSE(map.ReplacedPrevious(old));
   miss_io fork = From(11, 0, 2, 1'500'000'000);
   map.Resolve(fork, true);
-  EXPECT_FALSE(map.TookOver(fork));  // the first may still read
+  EXPECT_FALSE(map.ReplacedPrevious(fork));  // the first may still read
   old.time_ns = 1'600'000'000;
   map.Resolve(old, true);
   fork.time_ns = 4'000'000'000;
   map.Resolve(fork, true);
-  EXPECT_FALSE(map.TookOver(fork));  // it did: a helper process
+  EXPECT_FALSE(map.ReplacedPrevious(fork));  // it did: a helper process
   miss_io retry = From(12, 0, 3, 9'000'000'000);
   map.Resolve(retry, true);
-  EXPECT_TRUE(map.TookOver(retry));
-  EXPECT_FALSE(map.TookOver(retry));
+  EXPECT_TRUE(map.ReplacedPrevious(retry));
+  EXPECT_FALSE(map.ReplacedPrevious(retry));
 }
 
 TEST(WorkerMap, AProcessThatIsBackAtOnceTakesOverABitLater) {
@@ -138,10 +138,10 @@ TEST(WorkerMap, AProcessThatIsBackAtOnceTakesOverABitLater) {
   map.Resolve(old, true);
   miss_io retry = From(11, 0, 2, 1'100'000'000);
   map.Resolve(retry, true);
-  EXPECT_FALSE(map.TookOver(retry));
+  EXPECT_FALSE(map.ReplacedPrevious(retry));
   retry.time_ns = 2'200'000'000;
   map.Resolve(retry, true);
-  EXPECT_TRUE(map.TookOver(retry));
+  EXPECT_TRUE(map.ReplacedPrevious(retry));
 }
 
 }  // namespace

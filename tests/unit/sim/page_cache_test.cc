@@ -117,7 +117,7 @@ TEST_F(PageCacheTest, DropsWhatIsMappedOnlyWhenAskedTo) {
 TEST_F(PageCacheTest, AFullNodeSpills) {
   PageCache cache({.nodes = 2, .node_bytes = 4 * kPage});
   cache.AddFile("f", 10 * kPage, "");
-  cache.SetPlaces({0, 0, 0, 0, 0, 0});
+  cache.SetPageNodes({0, 0, 0, 0, 0, 0});
   Read(&cache, 0, 6, 0, /*by_loader=*/true);
   EXPECT_EQ(cache.node_bytes(0), 4 * kPage);
   EXPECT_EQ(cache.node_bytes(1), 2 * kPage);

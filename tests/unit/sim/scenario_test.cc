@@ -171,8 +171,8 @@ TEST(Fuzz, ACellMeasuresTheSameEachTime) {
       "machine": {"nodes": 1, "observer": true}, "folder": {"shards": 2, "shard_mib": 16},
       "service": {"workers": 1, "serve_passes": 2}, "limit_share": 0.8,
       "system": {"policy": "readahead", "hook_s": 0}})");
-  const Harm one = RunCell(cell, 1);
-  const Harm two = RunCell(cell, 1);
+  const CellResult one = RunCell(cell, 1);
+  const CellResult two = RunCell(cell, 1);
   EXPECT_EQ(one.why, "");
   EXPECT_GT(one.measured.bytes, 64u << 20) << "a load and two passes over more than memory";
   EXPECT_EQ(one.measured.bytes, two.measured.bytes);
@@ -180,7 +180,7 @@ TEST(Fuzz, ACellMeasuresTheSameEachTime) {
 }
 
 TEST(Fuzz, AnErrorIsTold) {
-  const Harm harm = RunCell(Json::parse(R"({"model": "nothing-1b"})"), 1);
+  const CellResult harm = RunCell(Json::parse(R"({"model": "nothing-1b"})"), 1);
   EXPECT_EQ(harm.what, "error");
   EXPECT_TRUE(Has(harm.why, "nothing-1b"));
 }

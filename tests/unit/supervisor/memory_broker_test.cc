@@ -54,7 +54,7 @@ struct Runner {
   uint64_t says_keeps = 0;  // 0: the truth
   uint64_t budget = 800 * kMiB;
   std::optional<uint64_t> share;  // as it has read it
-  std::unique_ptr<MemoryBroker::Place> place;
+  std::unique_ptr<MemoryBroker::Client> client;
 
   void Go() {
     const uint64_t most = share.value_or(budget);
@@ -74,10 +74,10 @@ class MemoryBrokerTest : public testing::Test {
     runners_.emplace_back();
     Runner* runner = &runners_.back();
     runner->wants = wants;
-    runner->place = broker_.Enter();
-    runner->share = runner->place->FirstShare();
+    runner->client = broker_.Enter();
+    runner->share = runner->client->FirstShare();
     runner->Go();
-    runner->place->Begin([this, runner](std::optional<uint64_t> share, auto answer) {
+    runner->client->Begin([this, runner](std::optional<uint64_t> share, auto answer) {
       ++asked_;
       const auto read = [this, runner, share, answer] {
         runner->share = share;

@@ -31,22 +31,22 @@ class ReadBrokerTest : public testing::Test {
   std::vector<uint64_t> Round(const std::vector<ReadReport>& reports) {
     std::vector<uint64_t> rates;
     for (size_t i = 0; i < reports.size(); ++i) {
-      rates.push_back(RateOf(places_[i]->Tell()));
-      places_[i]->Hear({reports[i]});
+      rates.push_back(RateOf(clients_[i]->TakeShares()));
+      clients_[i]->TakeReports({reports[i]});
     }
     return rates;
   }
   void Enter(int count) {
-    for (int i = 0; i < count; ++i) places_.push_back(broker_.Enter());
+    for (int i = 0; i < count; ++i) clients_.push_back(broker_.Enter());
   }
   ReadBroker broker_;
-  std::vector<std::unique_ptr<ReadBroker::Place>> places_;
+  std::vector<std::unique_ptr<ReadBroker::Client>> clients_;
 };
 
 TEST_F(ReadBrokerTest, OneAloneHasAllOfIt) {
   Enter(1);
-  places_[0]->Hear({Busy()});
-  const ReadShares shares = places_[0]->Tell();
+  clients_[0]->TakeReports({Busy()});
+  const ReadShares shares = clients_[0]->TakeShares();
   EXPECT_EQ(shares.runners, 1u);
   EXPECT_TRUE(shares.listed.empty());
 }
@@ -71,36 +71,36 @@ TEST_F(ReadBrokerTest, WhatOneDoesNotUseTheOtherHas) {
 TEST_F(ReadBrokerTest, OneThatBelongsToAnotherLimitLeavesAllButItsBeginning) {
   Enter(2);
   for (int i = 0; i < 3; ++i) {
-    (void)places_[0]->Tell();
-    places_[0]->Hear({Busy()});
-    (void)places_[1]->Tell();
-    places_[1]->Hear({{{9, 8, 0}, 1000, 1000, true}});
+    (void)clients_[0]->TakeShares();
+    clients_[0]->TakeReports({Busy()});
+    (void)clients_[1]->TakeShares();
+    clients_[1]->TakeReports({{{9, 8, 0}, 1000, 1000, true}});
   }
-  EXPECT_EQ(RateOf(places_[0]->Tell()), kLimit - ReadBroker::UnlistedRate(kLimit, 2));
+  EXPECT_EQ(RateOf(clients_[0]->TakeShares()), kLimit - ReadBroker::UnlistedRate(kLimit, 2));
 }
 
 TEST_F(ReadBrokerTest, AShareGrowsOnlyIntoWhatHasBeenGivenBack) {
   Enter(1);
-  places_[0]->Hear({Busy()});
+  clients_[0]->TakeReports({Busy()});
   Enter(1);  // the first goes by all of the limit until it has answered
-  places_[1]->Hear({Busy()});
-  EXPECT_LE(RateOf(places_[1]->Tell()), ReadBroker::UnlistedRate(kLimit, 2));
-  places_[1]->Hear({Busy()});
-  (void)places_[0]->Tell();
-  EXPECT_LE(RateOf(places_[1]->Tell()), ReadBroker::UnlistedRate(kLimit, 2));
-  places_[1]->Hear({Busy()});
-  places_[0]->Hear({Busy()});
-  EXPECT_EQ(RateOf(places_[1]->Tell()), kLimit / 2);
+  clients_[1]->TakeReports({Busy()});
+  EXPECT_LE(RateOf(clients_[1]->TakeShares()), ReadBroker::UnlistedRate(kLimit, 2));
+  clients_[1]->TakeReports({Busy()});
+  (void)clients_[0]->TakeShares();
+  EXPECT_LE(RateOf(clients_[1]->TakeShares()), ReadBroker::UnlistedRate(kLimit, 2));
+  clients_[1]->TakeReports({Busy()});
+  clients_[0]->TakeReports({Busy()});
+  EXPECT_EQ(RateOf(clients_[1]->TakeShares()), kLimit / 2);
 }
 
 TEST_F(ReadBrokerTest, WhoEndsOrIsStoppedLeavesItsShare) {
   Enter(3);
   for (int i = 0; i < 4; ++i) Round({Busy(), Busy(), Busy()});
-  places_.pop_back();
+  clients_.pop_back();
   for (int i = 0; i < 2; ++i) Round({Busy(), Busy()});
   EXPECT_EQ(Round({Busy(), Busy()})[0], kLimit / 2);
-  places_[1]->Stopped();
-  EXPECT_EQ(RateOf(places_[0]->Tell()), kLimit);
+  clients_[1]->Stopped();
+  EXPECT_EQ(RateOf(clients_[0]->TakeShares()), kLimit);
 }
 
 TEST_F(ReadBrokerTest, ReportsOfNonsenseAreRefused) {
@@ -127,8 +127,8 @@ struct Loads {
     loaded += part;
     owed = std::min(owed - part, wants_per_s / 10);
   }
-  void Answer(uint64_t now_ns, ReadBroker::Place* place) {
-    const ReadShares told = place->Tell();
+  void Answer(uint64_t now_ns, ReadBroker::Client* client) {
+    const ReadShares told = client->TakeShares();
     RateShares shares;
     shares.runners = told.runners;
     for (const ReadShare& one : told.listed)
@@ -138,7 +138,7 @@ struct Loads {
     for (const RateUse& use : buckets.TakeUses(now_ns))
       reports.push_back(
           {{use.cgroup, use.device.major, use.device.minor}, use.limit, use.used, use.is_short});
-    place->Hear(reports);
+    client->TakeReports(reports);
   }
 };
 
@@ -156,7 +156,7 @@ TEST_F(ReadBrokerTest, RunnersTogetherKeepToTheLimitAndUseAllOfIt) {
     const uint64_t end = now + static_cast<uint64_t>(seconds) * kSecond;
     for (int i = 0; i < 2; ++i) begun[i] = runners[static_cast<size_t>(i)].loaded;
     for (uint64_t next_round = now; now < end; now += kStepNs) {
-      for (size_t i = 0; now >= next_round && i < 2; ++i) runners[i].Answer(now, places_[i].get());
+      for (size_t i = 0; now >= next_round && i < 2; ++i) runners[i].Answer(now, clients_[i].get());
       if (now >= next_round) next_round += kSecond / 5;
       for (Loads& one : runners) one.Go(now, kStepNs);
     }
@@ -164,7 +164,7 @@ TEST_F(ReadBrokerTest, RunnersTogetherKeepToTheLimitAndUseAllOfIt) {
   const auto rate = [&](size_t i, int seconds) {
     return static_cast<double>(runners[i].loaded - begun[i]) / seconds / kLimit;
   };
-  for (size_t i = 0; i < 2; ++i) runners[i].Answer(now, places_[i].get());
+  for (size_t i = 0; i < 2; ++i) runners[i].Answer(now, clients_[i].get());
   run(2, kLimit, kLimit);
   run(10, kLimit, kLimit);
   EXPECT_NEAR(rate(0, 10), 0.5, 0.05);

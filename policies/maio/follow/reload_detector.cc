@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/follow/rereading.h"
+#include "policies/maio/follow/reload_detector.h"
 
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 
-bool Rereading::Begins(uint32_t group, uint32_t file, uint32_t index, uint64_t now_ns) {
-  const bool follows = misses_ != 0 && group == group_ && now_ns < last_ns_ + kAgainNs &&
+bool ReloadDetector::IsReload(uint32_t group, uint32_t file, uint32_t index, uint64_t now_ns) {
+  const bool follows = misses_ != 0 && group == group_ && now_ns < last_ns_ + kReloadNs &&
                        ((file == file_ && index == index_ + 1) || (file != file_ && index == 0));
   // Several windows of one piece are one.
   if (misses_ != 0 && group == group_ && file == file_ && index == index_) return false;
@@ -15,7 +15,7 @@ bool Rereading::Begins(uint32_t group, uint32_t file, uint32_t index, uint64_t n
   file_ = file;
   index_ = index;
   last_ns_ = now_ns;
-  return misses_ >= kAgainMisses;
+  return misses_ >= kReloadMisses;
 }
 
 }  // namespace ppc::maio

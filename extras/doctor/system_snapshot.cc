@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/doctor/patient.h"
+#include "extras/doctor/system_snapshot.h"
 
 #include <fcntl.h>
 #include <sys/utsname.h>
@@ -119,47 +119,47 @@ std::vector<Reader> ReadersBelow(const SysRoots& roots, const std::string& path,
   return readers;
 }
 
-Patient LookAtPatient(const std::string& directory, unsigned timeout_ms) {
-  Patient patient;
-  patient.roots = RootsFromEnvironment();
-  patient.template_dir = TemplateDir();
+SystemSnapshot TakeSnapshot(const std::string& directory, unsigned timeout_ms) {
+  SystemSnapshot snapshot;
+  snapshot.roots = RootsFromEnvironment();
+  snapshot.template_dir = TemplateDir();
   const char* socket = std::getenv("PPC_SOCKET");
-  if (socket != nullptr && *socket != 0) patient.socket = socket;
+  if (socket != nullptr && *socket != 0) snapshot.socket = socket;
   utsname kernel{};
-  if (uname(&kernel) == 0) patient.release = kernel.release;
+  if (uname(&kernel) == 0) snapshot.release = kernel.release;
   DaemonLink link(timeout_ms);
   const Result<Json> status = link.Ask({{"op", "status"}});
   if (status) {
-    patient.daemon = status->value("daemon", Json::object());
-    patient.template_dir = patient.daemon.value("template_dir", patient.template_dir);
+    snapshot.daemon = status->value("daemon", Json::object());
+    snapshot.template_dir = snapshot.daemon.value("template_dir", snapshot.template_dir);
   } else {
-    patient.daemon_error = status.error().code;
-    patient.daemon_says = status.error().message;
+    snapshot.daemon_error = status.error().code;
+    snapshot.daemon_says = status.error().message;
   }
   const Json mounts = status ? status->value("mounts", Json::array()) : Json::array();
-  std::vector<int> ours = {static_cast<int>(getpid()), patient.daemon.value("pid", 0)};
+  std::vector<int> ours = {static_cast<int>(getpid()), snapshot.daemon.value("pid", 0)};
   for (const Json& mount : mounts) {
-    patient.registered.push_back(mount.value("mount", ""));
+    snapshot.registered.push_back(mount.value("mount", ""));
     ours.push_back(mount.value("pid", 0));
   }
-  std::vector<std::string> paths = patient.registered;
+  std::vector<std::string> paths = snapshot.registered;
   if (!directory.empty()) paths = {directory};
   for (const std::string& path : paths) {
-    DirectoryLook look;
-    look.path = path;
+    DirectorySnapshot dir;
+    dir.path = path;
     for (const Json& mount : mounts) {
       const std::string root = mount.value("mount", "");
       // The innermost wins.
-      if (!IsBelow(path, root) || root.size() < look.parent.size()) continue;
-      look.parent = root;
-      look.mount = mount;
+      if (!IsBelow(path, root) || root.size() < dir.parent.size()) continue;
+      dir.parent = root;
+      dir.mount = mount;
     }
-    if (look.mount.is_object()) look.policy = PolicyStatus(link, look.mount);
-    look.model_files = ModelFilesBelow(path);
-    look.readers = ReadersBelow(patient.roots, path, ours);
-    patient.directories.push_back(std::move(look));
+    if (dir.mount.is_object()) dir.policy = PolicyStatus(link, dir.mount);
+    dir.model_files = ModelFilesBelow(path);
+    dir.readers = ReadersBelow(snapshot.roots, path, ours);
+    snapshot.directories.push_back(std::move(dir));
   }
-  return patient;
+  return snapshot;
 }
 
 }  // namespace ppc::ctl

@@ -2,17 +2,17 @@
 //
 // Whether a model that has been read is being read anew: misses in a row of one
 // group, piece after piece.
-#ifndef POLICIES_MAIO_FOLLOW_REREADING_H_
-#define POLICIES_MAIO_FOLLOW_REREADING_H_
+#ifndef POLICIES_MAIO_FOLLOW_RELOAD_DETECTOR_H_
+#define POLICIES_MAIO_FOLLOW_RELOAD_DETECTOR_H_
 
 #include <cstdint>
 
 namespace ppc::maio {
 
-class Rereading {
+class ReloadDetector {
  public:
   // A miss; index: of its piece in the group's list of that file.
-  bool Begins(uint32_t group, uint32_t file, uint32_t index, uint64_t now_ns);
+  bool IsReload(uint32_t group, uint32_t file, uint32_t index, uint64_t now_ns);
 
  private:
   // The last one, and how many in a row.
@@ -25,4 +25,4 @@ class Rereading {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_REREADING_H_
+#endif  // POLICIES_MAIO_FOLLOW_RELOAD_DETECTOR_H_

@@ -2,8 +2,8 @@
 // Owns the truth about the runner's account of its own page cache: what was loaded and what went is
 // only an estimate, the kernel reclaims without telling.
 // Threads: the executor's; a look runs on the evictor's.
-#ifndef PPC_DAEMON_EXEC_CACHE_LOOK_H_
-#define PPC_DAEMON_EXEC_CACHE_LOOK_H_
+#ifndef PPC_DAEMON_EXEC_RESIDENCY_SCAN_H_
+#define PPC_DAEMON_EXEC_RESIDENCY_SCAN_H_
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ppc {
 
-class CacheLook {
+class ResidencyScan {
  public:
   struct Parts {
     Backend* backend = nullptr;
@@ -27,7 +27,7 @@ class CacheLook {
   };
 
   // chunk_bytes: what there must be room for.
-  CacheLook(Parts parts, uint64_t chunk_bytes) : parts_(parts), chunk_bytes_(chunk_bytes) {}
+  ResidencyScan(Parts parts, uint64_t chunk_bytes) : parts_(parts), chunk_bytes_(chunk_bytes) {}
 
   // Puts the account right if it is what leaves a service no room.
   void RefreshIfBound();
@@ -53,4 +53,4 @@ class CacheLook {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_EXEC_CACHE_LOOK_H_
+#endif  // PPC_DAEMON_EXEC_RESIDENCY_SCAN_H_

@@ -2,8 +2,8 @@
 //
 // Whether what was read of late is one process's.  A few reads of another are a look: at a header,
 // by a tool.
-#ifndef POLICIES_MAIO_BASE_SHARERS_H_
-#define POLICIES_MAIO_BASE_SHARERS_H_
+#ifndef POLICIES_MAIO_BASE_SHARED_READ_DETECTOR_H_
+#define POLICIES_MAIO_BASE_SHARED_READ_DETECTOR_H_
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ppc::maio {
 
-class Sharers {
+class SharedReadDetector {
  public:
   // Pids are reused, and there are several process 1.
   using Process = std::pair<int32_t, uint64_t>;  // pid, start time
@@ -28,7 +28,7 @@ class Sharers {
       return;
     }
   }
-  bool AreSeveral() const {
+  bool IsShared() const {
     return all_ - std::max(known_[0].second, known_[1].second) > all_ / kSharedShare;
   }
   void Forget() { *this = {}; }
@@ -40,4 +40,4 @@ class Sharers {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_BASE_SHARERS_H_
+#endif  // POLICIES_MAIO_BASE_SHARED_READ_DETECTOR_H_

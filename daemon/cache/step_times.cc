@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/cache/answer_times.h"
+#include "daemon/cache/step_times.h"
 
 #include <algorithm>
 
 namespace ppc {
 
-AnswerTimes::AnswerTimes(const LoadQueue* queue, const LoaderLayout& layout, int small_loads)
+StepTimes::StepTimes(const LoadQueue* queue, const LoaderLayout& layout, int small_loads)
     : queue_(queue) {
   for (const LoaderLayout::Thread& thread : layout.Threads()) ++loaders_[{thread.node, false}];
   for (int i = 0; i < small_loads; ++i)
     ++loaders_[{layout.NodeInTurn(static_cast<size_t>(i)), true}];
 }
 
-void AnswerTimes::Begin(const LoaderThread& loader, const Payer* payer) {
+void StepTimes::Begin(const LoaderThread& loader, const Payer* payer) {
   busy_.push_back({&loader, payer});
 }
 
-void AnswerTimes::End(const LoaderThread& loader) {
+void StepTimes::End(const LoaderThread& loader) {
   std::erase_if(busy_, [&](const Busy& busy) { return busy.loader == &loader; });
 }
 
 // Pages that were in memory already say nothing of the time that a load takes.
-void AnswerTimes::Note(const Payer* payer, uint64_t now_ns, uint64_t took_ns,
-                       const LoadResult& result) {
+void StepTimes::Note(const Payer* payer, uint64_t now_ns, uint64_t took_ns,
+                     const LoadResult& result) {
   const bool is_waiting = result.loaded > 0 || result.stop == LoadStop::kLater;
   const bool counts = result.loaded >= kWholeBytes || (is_waiting && took_ns > kLateNs);
   if (payer == nullptr || !counts) return;
@@ -34,7 +34,7 @@ void AnswerTimes::Note(const Payer* payer, uint64_t now_ns, uint64_t took_ns,
   times.has_loaded |= result.loaded > 0;
 }
 
-bool AnswerTimes::IsLate(const Payer* payer, uint64_t now_ns) const {
+bool StepTimes::IsLate(const Payer* payer, uint64_t now_ns) const {
   const auto its = payer == nullptr ? times_.end() : times_.find(payer->serial);
   if (its == times_.end() || its->second.average_ns <= kLateNs) return false;
   return std::ranges::any_of(times_, [&](const auto& other) {
@@ -44,17 +44,17 @@ bool AnswerTimes::IsLate(const Payer* payer, uint64_t now_ns) const {
   });
 }
 
-bool AnswerTimes::MayLoad(const LoaderThread& loader, const Payer* payer, uint64_t now_ns) const {
+bool StepTimes::MayLoad(const LoaderThread& loader, const Payer* payer, uint64_t now_ns) const {
   if (!IsLate(payer, now_ns)) return true;
-  const Crew crew = CrewOf(loader);
+  const LoaderClass loader_class = ClassOf(loader);
   int late = 0;
   bool is_alone = queue_->Bytes() == queue_->BytesOf(payer->service);
   for (const Busy& busy : busy_) {
     is_alone &= busy.payer == payer;
-    const bool is_beside = busy.loader != &loader && CrewOf(*busy.loader) == crew;
+    const bool is_beside = busy.loader != &loader && ClassOf(*busy.loader) == loader_class;
     if (is_beside && IsLate(busy.payer, now_ns)) ++late;
   }
-  const auto found = loaders_.find(crew);
+  const auto found = loaders_.find(loader_class);
   const int most = found == loaders_.end() ? 0 : found->second / kPart;
   return is_alone || late < std::max(1, most);
 }

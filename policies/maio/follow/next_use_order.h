@@ -2,8 +2,8 @@
 //
 // When each piece is used next, by the reader that needs it first.  The planner loads the nearest
 // absent piece; the evictor drops the furthest resident one (contract, section 6).
-#ifndef POLICIES_MAIO_FOLLOW_ORDER_H_
-#define POLICIES_MAIO_FOLLOW_ORDER_H_
+#ifndef POLICIES_MAIO_FOLLOW_NEXT_USE_ORDER_H_
+#define POLICIES_MAIO_FOLLOW_NEXT_USE_ORDER_H_
 
 #include <cstdint>
 #include <utility>
@@ -14,14 +14,14 @@
 
 namespace ppc::maio {
 
-class Order {
+class NextUseOrder {
  public:
   // Further than any position ahead: its reader has gone past the piece, and no other has read it;
   // no reader needs it.
   static constexpr uint64_t kLeftOut = ~0ull - 1;
   static constexpr uint64_t kNever = ~0ull;
 
-  Order(const Layout* layout, const Matcher* matcher) : layout_(layout), matcher_(matcher) {}
+  NextUseOrder(const Layout* layout, const Matcher* matcher) : layout_(layout), matcher_(matcher) {}
 
   // Bytes that the nearest reader reads before it; 0: a reader may be in it, or is less than
   // `distance` past it.
@@ -44,4 +44,4 @@ class Order {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_ORDER_H_
+#endif  // POLICIES_MAIO_FOLLOW_NEXT_USE_ORDER_H_

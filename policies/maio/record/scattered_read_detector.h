@@ -2,8 +2,8 @@
 //
 // Whether what is read for the first time lies here and there, in little steps: a memory image, an
 // index, a table that is gathered from.  New pages come of such readers for hours.
-#ifndef POLICIES_MAIO_RECORD_STEPS_H_
-#define POLICIES_MAIO_RECORD_STEPS_H_
+#ifndef POLICIES_MAIO_RECORD_SCATTERED_READ_DETECTOR_H_
+#define POLICIES_MAIO_RECORD_SCATTERED_READ_DETECTOR_H_
 
 #include <array>
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace ppc::maio {
 
-class Steps {
+class ScatteredReadDetector {
  public:
   void Note(uint32_t file, uint64_t first_page, uint64_t end_page) {
-    const bool is_crumb =
-        !GoesOn(file, first_page, end_page) && end_page - first_page < kCrumbPages;
-    crumbs_ += (is_crumb ? kWindow : 0) - crumbs_ / kWindow;
+    const bool is_small =
+        !GoesOn(file, first_page, end_page) && end_page - first_page < kSmallReadPages;
+    small_reads_ += (is_small ? kWindow : 0) - small_reads_ / kWindow;
   }
   // One of eight of the last 64, more or less.
-  bool AreScattered() const { return crumbs_ >= kWindow * kWindow / 8; }
+  bool IsScattered() const { return small_reads_ >= kWindow * kWindow / 8; }
 
  private:
   static constexpr size_t kWindow = 64;
@@ -48,9 +48,9 @@ class Steps {
   };
   std::array<Place, kReaders> places_;
   uint64_t now_ = 0;
-  uint64_t crumbs_ = 0;
+  uint64_t small_reads_ = 0;
 };
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_RECORD_STEPS_H_
+#endif  // POLICIES_MAIO_RECORD_SCATTERED_READ_DETECTOR_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/record/finishing.h"
+#include "policies/maio/record/template_writer.h"
 
 #include <ctime>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace ppc::maio {
 
 // The headers are in the cache, the service has just read them.
-void Finishing::FillFingerprints(const FingerprintOf& fingerprint_of) {
+void TemplateWriter::FillFingerprints(const FingerprintOf& fingerprint_of) {
   size_t small = 0;
   for (TemplateFile& file : recorder_.files()) {
     // Of packages only names and sizes count, and there are tens of thousands.
@@ -20,13 +20,13 @@ void Finishing::FillFingerprints(const FingerprintOf& fingerprint_of) {
 }
 
 // A recording that was cut short replaces neither a whole one nor one that got further.
-bool Finishing::Supersedes() const {
+bool TemplateWriter::Supersedes() const {
   if ((flags_ & kPartial) == 0 || !is_first_ || found_.bytes == 0) return true;
   if ((found_.flags & kSynthetic) != 0) return true;
   return (found_.flags & (kPartial | kWarmSuspect)) != 0 && recorder_.bytes() > found_.bytes;
 }
 
-void Finishing::Work(const FingerprintOf& fingerprint_of) {
+void TemplateWriter::Write(const FingerprintOf& fingerprint_of) {
   FillFingerprints(fingerprint_of);
   if (has_missed_ || !recorder_.HasBeginnings()) {
     reason_ = "recording began in the middle of a load; the next start records again";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/follow/order.h"
+#include "policies/maio/follow/next_use_order.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace ppc::maio {
 
-uint64_t Order::NextUse(uint32_t index, uint64_t distance) const {
+uint64_t NextUseOrder::NextUse(uint32_t index, uint64_t distance) const {
   const Piece& piece = layout_->pieces()[index];
   uint64_t nearest = kNever;
   layout_->ForEachUse(index, [&](uint32_t group, uint32_t at) {
@@ -28,7 +28,7 @@ uint64_t Order::NextUse(uint32_t index, uint64_t distance) const {
   return nearest;
 }
 
-bool Order::MayGo(const Piece& piece, uint64_t now_ns) const {
+bool NextUseOrder::MayGo(const Piece& piece, uint64_t now_ns) const {
   const bool is_there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
   // What was dropped a moment ago may have stayed, mapped; its reader is in what it missed since.
   const uint64_t rest_ns = (piece.flags & kNoUnmap) != 0 ? kRestNs : kReleasedNs;
@@ -38,7 +38,7 @@ bool Order::MayGo(const Piece& piece, uint64_t now_ns) const {
 
 // Looks at all pieces, and is done seldom: what has been loaded since is nearer than what the heap
 // has already, unless a reader jumped.
-void Order::Sort(uint64_t distance, uint64_t now_ns) {
+void NextUseOrder::Sort(uint64_t distance, uint64_t now_ns) {
   sorted_ns_ = now_ns;
   heap_.clear();
   for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
@@ -49,8 +49,8 @@ void Order::Sort(uint64_t distance, uint64_t now_ns) {
   std::ranges::make_heap(heap_);
 }
 
-uint64_t Order::Furthest(uint64_t bytes, uint64_t nearest, uint64_t distance, uint64_t now_ns,
-                         std::vector<uint32_t>* out) {
+uint64_t NextUseOrder::Furthest(uint64_t bytes, uint64_t nearest, uint64_t distance,
+                                uint64_t now_ns, std::vector<uint32_t>* out) {
   const uint64_t age = std::max(kSortNs, layout_->pieces().size() * kSortNsPerPiece);
   if (sorted_ns_ == 0 || now_ns >= sorted_ns_ + age) Sort(distance, now_ns);
   uint64_t sum = 0;

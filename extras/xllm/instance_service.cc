@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/xllm/whose.h"
+#include "extras/xllm/instance_service.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/kvtier/keeper.h"
+#include "extras/kvtier/clock_cache.h"
 
 #include <algorithm>
 
 namespace ppc::kvtier {
 
-void Keeper::Came(Object* object, bool wanted) {
+void ClockCache::NoteCached(Object* object, bool wanted) {
   if (wanted && object->heat < Object::kMostHeat) object->heat++;
   if (object->Is(Object::kResident)) return;
   // Displaced before and known again: its new entry decides when to drop it.
@@ -17,18 +17,18 @@ void Keeper::Came(Object* object, bool wanted) {
   kept_ += object->bytes();
 }
 
-void Keeper::Grew(const Object& object, uint64_t before) {
+void ClockCache::NoteGrown(const Object& object, uint64_t before) {
   if (!object.Is(Object::kResident)) return;
   kept_ += object.bytes() - before;
 }
 
-void Keeper::Went(Object* object) {
+void ClockCache::NoteGone(Object* object) {
   if (!object->Is(Object::kResident)) return;
   object->Clear(Object::kResident);
   Forget(object->bytes());
 }
 
-void Keeper::Displaced(const Object& object) {
+void ClockCache::NoteDisplaced(const Object& object) {
   if (!object.Is(Object::kResident)) return;
   Object forgotten;
   *displaced_.Add(object.key, &forgotten) =
@@ -37,12 +37,12 @@ void Keeper::Displaced(const Object& object) {
 }
 
 // Mapped, dirty or pinned: not retried at once.
-void Keeper::Stayed(Object* object) {
-  Came(object, /*wanted=*/false);
+void ClockCache::NoteDropFailed(Object* object) {
+  NoteCached(object, /*wanted=*/false);
   object->heat = std::max<uint8_t>(object->heat, 2);
 }
 
-void Keeper::Ask(Key key, uint64_t bytes, ppc::IoList* out) {
+void ClockCache::Ask(Key key, uint64_t bytes, ppc::IoList* out) {
   // The whole block: read-ahead may have cached more than was read.
   out->Add(FileOf(key), BlockOf(key) * block_bytes_, block_bytes_);
   Forget(bytes);
@@ -50,7 +50,7 @@ void Keeper::Ask(Key key, uint64_t bytes, ppc::IoList* out) {
 }
 
 // Returns the requested bytes.
-uint64_t Keeper::DropDisplaced(ppc::IoList* out) {
+uint64_t ClockCache::DropDisplaced(ppc::IoList* out) {
   uint64_t asked = 0;
   for (size_t i = 0; displaced_.size() > 0 && i < displaced_.places(); i++) {
     Object& object = displaced_.At(i);
@@ -63,7 +63,7 @@ uint64_t Keeper::DropDisplaced(ppc::IoList* out) {
   return asked;
 }
 
-void Keeper::Drop(uint64_t bytes, ppc::IoList* out) {
+void ClockCache::Drop(uint64_t bytes, ppc::IoList* out) {
   uint64_t left = bytes;
   const auto taken = [&left](uint64_t part) { left -= std::min(left, part); };
   taken(DropDisplaced(out));

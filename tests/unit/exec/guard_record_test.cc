@@ -89,10 +89,10 @@ TEST_F(GuardTest, WhatLiesUnreadWhenAllLoadsEndIsWaste) {
 TEST_F(GuardTest, AnOpenIsNoRead) {
   const uint64_t all = guard_.PlanBytes(kSlot, 0);
   EXPECT_EQ(Load(0, 4 * kMiB), 4 * kMiB);
-  guard_.NoteUse(kSlot, {.file = 1, .file_bytes = kModel, .is_open = true}, now_);
+  guard_.NoteAccess(kSlot, {.file = 1, .file_bytes = kModel, .is_open = true}, now_);
   EXPECT_EQ(guard_.PlanBytes(kSlot, 0), all - 4 * kMiB);
   EXPECT_EQ(Load(0, 2 * kMiB, 2), 2 * kMiB);
-  guard_.NoteUse(kSlot, {.file = 2, .file_bytes = 2 * kMiB, .is_open = true}, now_);
+  guard_.NoteAccess(kSlot, {.file = 2, .file_bytes = 2 * kMiB, .is_open = true}, now_);
   EXPECT_EQ(guard_.PlanBytes(kSlot, 0), all - 4 * kMiB);
   EXPECT_EQ(guard_.ReadBytes(kSlot), 0u);
 }

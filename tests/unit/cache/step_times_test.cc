@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/cache/answer_times.h"
+#include "daemon/cache/step_times.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ struct Clock : ReplayBackend {
 };
 
 // Loaders in made-up time over one disk, which the loads of the steady service wait for.
-class AnswerTimesTest : public testing::Test {
+class StepTimesTest : public testing::Test {
  protected:
   struct Answer {
     uint64_t took_ns = 0;
@@ -35,7 +35,7 @@ class AnswerTimesTest : public testing::Test {
   };
   using Of = std::function<Answer(uint64_t now_ns)>;
 
-  AnswerTimesTest() {
+  StepTimesTest() {
     for (size_t i = 0; i < kLoaders; ++i) loaders_[i].thread.index = i;
   }
   void Queue(uint32_t service) {
@@ -115,7 +115,7 @@ class AnswerTimesTest : public testing::Test {
 constexpr int kAlone = 10'000 / 5;  // steps of the disk in ten seconds
 
 // One whose cgroup is throttled answers always, and late.
-TEST_F(AnswerTimesTest, AServiceThatAnswersLateDoesNotSlowTheOthersDown) {
+TEST_F(StepTimesTest, AServiceThatAnswersLateDoesNotSlowTheOthersDown) {
   const Of late = [](uint64_t) { return Answer{1500 * kMs}; };
   for (uint32_t service = 6; service < 14; ++service) Queue(service);
   Queue(kSteady);
@@ -127,7 +127,7 @@ TEST_F(AnswerTimesTest, AServiceThatAnswersLateDoesNotSlowTheOthersDown) {
               1e7);
 }
 
-TEST_F(AnswerTimesTest, AServiceThatIsFrozenDoesNotSlowTheOthersDown) {
+TEST_F(StepTimesTest, AServiceThatIsFrozenDoesNotSlowTheOthersDown) {
   // Its loads hang for two seconds, are then refused for one, and so on.
   uint64_t begun = 0;
   const Of frozen = [&](uint64_t now) {
@@ -141,7 +141,7 @@ TEST_F(AnswerTimesTest, AServiceThatIsFrozenDoesNotSlowTheOthersDown) {
   EXPECT_GE(Run(10'000 * kMs, frozen).at(kSteady), kAlone * 99 / 100);
 }
 
-TEST_F(AnswerTimesTest, AServiceThatAnswersInTimeAgainGetsItsShare) {
+TEST_F(StepTimesTest, AServiceThatAnswersInTimeAgainGetsItsShare) {
   Queue(kSteady);
   Queue(6);
   Run(10'000 * kMs, [](uint64_t) { return Answer{1500 * kMs}; });
@@ -152,7 +152,7 @@ TEST_F(AnswerTimesTest, AServiceThatAnswersInTimeAgainGetsItsShare) {
 }
 
 // The steady one has loaded all that it wants.
-TEST_F(AnswerTimesTest, ALateServiceThatIsAloneHasAllLoaders) {
+TEST_F(StepTimesTest, ALateServiceThatIsAloneHasAllLoaders) {
   const Of late = [](uint64_t) { return Answer{1500 * kMs}; };
   Queue(kSteady);
   Queue(6);
@@ -165,7 +165,7 @@ TEST_F(AnswerTimesTest, ALateServiceThatIsAloneHasAllLoaders) {
 // Two CPUs under three endless loops: a step needs a CPU for a moment, and may wait for one for
 // half a second.  The disk has 100 ms and 300 MB/s, and all loaders queue there; what a third
 // service asks for is in memory.
-TEST_F(AnswerTimesTest, NoServiceOnABusyMachineIsLate) {
+TEST_F(StepTimesTest, NoServiceOnABusyMachineIsLate) {
   uint64_t free_ns = 0;
   int turn = 0;
   const Of busy = [&](uint64_t now) {
@@ -182,7 +182,7 @@ TEST_F(AnswerTimesTest, NoServiceOnABusyMachineIsLate) {
 }
 
 // The process that looked waited for a CPU.
-TEST_F(AnswerTimesTest, WhatIsInMemoryAlreadyIsNoAnswer) {
+TEST_F(StepTimesTest, WhatIsInMemoryAlreadyIsNoAnswer) {
   const Of resident = [](uint64_t) { return Answer{.took_ns = 1500 * kMs, .is_resident = true}; };
   Queue(kSteady);
   Queue(6);
@@ -191,7 +191,7 @@ TEST_F(AnswerTimesTest, WhatIsInMemoryAlreadyIsNoAnswer) {
 }
 
 // A slow disk, say.
-TEST_F(AnswerTimesTest, WhereAllAreSlowNoneIsLate) {
+TEST_F(StepTimesTest, WhereAllAreSlowNoneIsLate) {
   const Of slow = [](uint64_t) { return Answer{1500 * kMs}; };
   Queue(6);
   Queue(7);

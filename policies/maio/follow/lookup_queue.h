@@ -2,8 +2,8 @@
 //
 // Looks up what of packages was left for later, some at a time: the service loads
 // those that are known, and others start meanwhile.
-#ifndef POLICIES_MAIO_FOLLOW_LOOK_UPS_H_
-#define POLICIES_MAIO_FOLLOW_LOOK_UPS_H_
+#ifndef POLICIES_MAIO_FOLLOW_LOOKUP_QUEUE_H_
+#define POLICIES_MAIO_FOLLOW_LOOKUP_QUEUE_H_
 
 #include <cstddef>
 #include <functional>
@@ -11,29 +11,29 @@
 #include <span>
 
 #include "policies/maio/base/background.h"
-#include "policies/maio/base/looked_up.h"
+#include "policies/maio/base/file_lookup.h"
 #include "policies/maio/follow/tables.h"
 #include "ppc.h"
 
 namespace ppc::maio {
 
-class LookUps {
+class LookupQueue {
  public:
   // Takes those that come next; false: nobody wants the rest.
-  using Learn = std::function<bool(std::span<const LookedUp>)>;
+  using Learn = std::function<bool(std::span<const FileLookup>)>;
 
   // on_end: all are looked up.
-  LookUps(const ppc_context* context, Background background, Learn learn,
-          std::function<void()> on_end)
+  LookupQueue(const ppc_context* context, Background background, Learn learn,
+              std::function<void()> on_end)
       : context_(context),
         background_(std::move(background)),
         learn_(std::move(learn)),
         on_end_(std::move(on_end)) {}
 
   // In place of what is being looked up.
-  void Begin(Later later);
-  void End() { later_.reset(); }
-  bool has_ended() const { return later_ == nullptr; }
+  void Begin(DeferredFiles deferred);
+  void End() { deferred_.reset(); }
+  bool has_ended() const { return deferred_ == nullptr; }
 
  private:
   void From(size_t first);
@@ -42,10 +42,10 @@ class LookUps {
   const Background background_;
   const Learn learn_;
   const std::function<void()> on_end_;
-  std::shared_ptr<const Later> later_;                          // nullptr: nothing is
+  std::shared_ptr<const DeferredFiles> deferred_;               // nullptr: nothing is
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_LOOK_UPS_H_
+#endif  // POLICIES_MAIO_FOLLOW_LOOKUP_QUEUE_H_

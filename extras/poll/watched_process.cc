@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/poll/watched.h"
+#include "extras/poll/watched_process.h"
 
 #include <fcntl.h>
 
@@ -21,8 +21,8 @@ constexpr uint64_t kUnitPages = MapScan::kUnitBytes / kPageBytes;
 
 }  // namespace
 
-Watched::Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files,
-                 EventSink* sink, uint32_t* next_open_id)
+WatchedProcess::WatchedProcess(const SysRoots& roots, int pid, uint64_t start_ns,
+                               PolledFiles* files, EventSink* sink, uint32_t* next_open_id)
     : view_(roots, pid),
       start_ns_(start_ns),
       files_(files),
@@ -31,12 +31,12 @@ Watched::Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles*
 
 // ----------------------------------------------------------------------- files
 
-bool Watched::LookAtFiles() {
+bool WatchedProcess::LookAtFiles() {
   const bool fds = LookAtFds();
   return LookAtMaps() || fds;
 }
 
-bool Watched::LookAtFds() {
+bool WatchedProcess::LookAtFds() {
   bool changed = false;
   std::map<int, Open> now;
   for (ProcFd& found : view_.Files()) {
@@ -62,7 +62,7 @@ bool Watched::LookAtFds() {
   return changed;
 }
 
-bool Watched::LookAtMaps() {
+bool WatchedProcess::LookAtMaps() {
   const std::optional<ProcView::Size> size = view_.MappedSize();
   // Reading the list costs time by its length: only if the address space has changed.
   if (!size || size->total == size_at_maps_.total) return false;
@@ -96,7 +96,7 @@ bool Watched::LookAtMaps() {
   return changed;
 }
 
-void Watched::End() {
+void WatchedProcess::End() {
   for (const auto& [fd, open] : open_) sink_->Closed(Who(view_.pid(), open.id), open.file);
   for (const auto& [key, map] : maps_) sink_->Closed(Who(view_.pid(), map.id), map.file);
   open_.clear();
@@ -105,7 +105,7 @@ void Watched::End() {
 
 // ------------------------------------------------------------------------- use
 
-bool Watched::LookAtUse(uint64_t chunks) {
+bool WatchedProcess::LookAtUse(uint64_t chunks) {
   bool any = false;
   if (!open_.empty()) {
     any |= LookAtPositions();
@@ -152,7 +152,7 @@ bool Watched::LookAtUse(uint64_t chunks) {
 // read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.  A read is
 // counted before it moves the position (readv(2) after), so the count is read last, and counted
 // bytes without a position may get one at the next look.
-bool Watched::LookAtPositions() {
+bool WatchedProcess::LookAtPositions() {
   // Bytes read before the first look may belong to any open file.
   if (!has_looked_) counted_ = unshown_ = view_.ReadBytes().value_or(0);
   std::vector<std::pair<Open*, uint64_t>> moved;  // and its old position
@@ -181,7 +181,7 @@ bool Watched::LookAtPositions() {
   return !moved.empty();
 }
 
-bool Watched::LookAtThread(int tid) {
+bool WatchedProcess::LookAtThread(int tid) {
   Thread* thread = &threads_[tid];
   bool any = Follow(tid, thread);
   const std::optional<ProcRead> read = view_.WaitingRead(tid, &is_denied_);
@@ -190,7 +190,7 @@ bool Watched::LookAtThread(int tid) {
 }
 
 // Bytes that the thread's reads have returned since the last look.
-bool Watched::Follow(int tid, Thread* thread) {
+bool WatchedProcess::Follow(int tid, Thread* thread) {
   const std::optional<uint64_t> count = view_.ReadBytes(tid);
   if (!count) return false;
   const uint64_t before = std::exchange(thread->read_bytes, *count);
@@ -206,7 +206,7 @@ bool Watched::Follow(int tid, Thread* thread) {
   return true;
 }
 
-bool Watched::Wait(int tid, Thread* thread, const ProcRead& read) {
+bool WatchedProcess::Wait(int tid, Thread* thread, const ProcRead& read) {
   const Open& open = open_[read.fd];
   const uint64_t offset = read.has_offset ? read.offset : open.position;
   if (thread->fd == read.fd && thread->next == offset && thread->is_told) return false;
@@ -220,8 +220,8 @@ bool Watched::Wait(int tid, Thread* thread, const ProcRead& read) {
   return true;
 }
 
-void Watched::AddMapped(uint64_t file, uint64_t offset, uint64_t length,
-                        std::vector<bool>* bits) const {
+void WatchedProcess::AddMapped(uint64_t file, uint64_t offset, uint64_t length,
+                               std::vector<bool>* bits) const {
   UniqueFd pagemap;
   for (const auto& [key, map] : maps_) {
     if (map.file != file) continue;

@@ -2,8 +2,8 @@
 //
 // What has been recorded, finished and stored in the background: that reads all
 // files' headers and waits for the store.
-#ifndef POLICIES_MAIO_RECORD_FINISHING_H_
-#define POLICIES_MAIO_RECORD_FINISHING_H_
+#ifndef POLICIES_MAIO_RECORD_TEMPLATE_WRITER_H_
+#define POLICIES_MAIO_RECORD_TEMPLATE_WRITER_H_
 
 #include <cstdint>
 #include <functional>
@@ -26,14 +26,14 @@ struct FoundTemplate {
 };
 
 // A recording on its way to the store; shares nothing with the service.
-class Finishing {
+class TemplateWriter {
  public:
   // Of a file of the mount; sets *kind when its contents say it.
   using FingerprintOf =
       std::function<Fingerprint(const std::string& path, uint64_t size, FileKind* kind)>;
 
   // Reads headers and writes the template.
-  void Work(const FingerprintOf& fingerprint_of);
+  void Write(const FingerprintOf& fingerprint_of);
 
   // What became of it, for people; and what was stored, 0: nothing.
   const std::string& reason() const { return reason_; }
@@ -44,7 +44,7 @@ class Finishing {
 
  private:
   friend class Recording;
-  explicit Finishing(Recorder recorder) : recorder_(std::move(recorder)) {}
+  explicit TemplateWriter(Recorder recorder) : recorder_(std::move(recorder)) {}
   void FillFingerprints(const FingerprintOf& fingerprint_of);
   bool Supersedes() const;
 
@@ -64,4 +64,4 @@ class Finishing {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_RECORD_FINISHING_H_
+#endif  // POLICIES_MAIO_RECORD_TEMPLATE_WRITER_H_

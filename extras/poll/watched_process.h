@@ -8,8 +8,8 @@
 // position.  Otherwise pread(2) only changes the thread's count of bytes, so it is taken to read on
 // in sequence until seen waiting again.
 // Threads: the polling one; AddMapped under the poller's lock by any.
-#ifndef PPC_EXTRAS_POLL_WATCHED_H_
-#define PPC_EXTRAS_POLL_WATCHED_H_
+#ifndef PPC_EXTRAS_POLL_WATCHED_PROCESS_H_
+#define PPC_EXTRAS_POLL_WATCHED_PROCESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -66,10 +66,10 @@ class MapScan {
   uint64_t phase_ = 0;
 };
 
-class Watched {
+class WatchedProcess {
  public:
-  Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files, EventSink* sink,
-          uint32_t* next_open_id);
+  WatchedProcess(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files,
+                 EventSink* sink, uint32_t* next_open_id);
 
   int pid() const { return view_.pid(); }
   uint64_t start_ns() const { return start_ns_; }
@@ -145,4 +145,4 @@ class Watched {
 
 }  // namespace ppc
 
-#endif  // PPC_EXTRAS_POLL_WATCHED_H_
+#endif  // PPC_EXTRAS_POLL_WATCHED_PROCESS_H_

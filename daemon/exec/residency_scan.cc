@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/exec/cache_look.h"
+#include "daemon/exec/residency_scan.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ppc {
 
-bool CacheLook::IsBound() const {
+bool ResidencyScan::IsBound() const {
   const auto& services = parts_.services->Active();
   return std::any_of(services.begin(), services.end(), [this](Service* service) {
     const MemoryReading& memory = parts_.services->Memory(service, 0).memory;
@@ -15,11 +15,11 @@ bool CacheLook::IsBound() const {
   });
 }
 
-void CacheLook::RefreshIfBound() {
+void ResidencyScan::RefreshIfBound() {
   if (IsBound()) Begin();
 }
 
-bool CacheLook::IsKnown() {
+bool ResidencyScan::IsKnown() {
   constexpr uint64_t kLookedNs = 10'000'000'000;
   constexpr uint64_t kReadNs = 10'000'000;
   const uint64_t now = parts_.backend->NowNs();
@@ -33,7 +33,7 @@ bool CacheLook::IsKnown() {
   return true;
 }
 
-void CacheLook::Begin() {
+void ResidencyScan::Begin() {
   if (state_->runs.exchange(true, std::memory_order_acq_rel)) return;
   // On the evictor's thread: walking the page cache of a large model takes a while.
   parts_.evictor->Post([state = state_, parts = parts_] {

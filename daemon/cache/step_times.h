@@ -7,8 +7,8 @@
 // from the same directory, is late.  All late services together get a quarter of a node's loaders
 // while another service has something to load.  A device that is slow for all makes none late.
 // Threads: none of its own; LoadScheduler locks.
-#ifndef PPC_DAEMON_CACHE_ANSWER_TIMES_H_
-#define PPC_DAEMON_CACHE_ANSWER_TIMES_H_
+#ifndef PPC_DAEMON_CACHE_STEP_TIMES_H_
+#define PPC_DAEMON_CACHE_STEP_TIMES_H_
 
 #include <cstdint>
 #include <map>
@@ -22,12 +22,12 @@
 
 namespace ppc {
 
-class AnswerTimes {
+class StepTimes {
  public:
   static constexpr uint64_t kLateNs = 1'000'000'000;  // nothing below is late
 
   // queue must outlive this; small_loads: loaders for small items, of all nodes.
-  AnswerTimes(const LoadQueue* queue, const LoaderLayout& layout, int small_loads);
+  StepTimes(const LoadQueue* queue, const LoaderLayout& layout, int small_loads);
 
   // Around each chunk.
   void Begin(const LoaderThread& loader, const Payer* payer);
@@ -40,7 +40,7 @@ class AnswerTimes {
   bool MayLoad(const LoaderThread& loader, const Payer* payer, uint64_t now_ns) const;
 
  private:
-  using Crew = std::pair<int, bool>;  // loaders that take the same items: node, is_for_small
+  using LoaderClass = std::pair<int, bool>;  // loaders that take the same items: node, is_for_small
   struct Times {
     uint64_t average_ns = 0;  // the newest counts a quarter
     uint64_t noted_ns = 0;
@@ -56,14 +56,16 @@ class AnswerTimes {
   static constexpr uint64_t kRecentNs = 60'000'000'000;
   static constexpr int kPart = 4;  // of a node's loaders
 
-  static Crew CrewOf(const LoaderThread& loader) { return {loader.node, loader.is_for_small}; }
+  static LoaderClass ClassOf(const LoaderThread& loader) {
+    return {loader.node, loader.is_for_small};
+  }
 
   const LoadQueue* const queue_;
-  std::map<Crew, int> loaders_;
+  std::map<LoaderClass, int> loaders_;
   std::map<uint64_t, Times> times_;  // by the payer's serial
   std::vector<Busy> busy_;
 };
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_CACHE_ANSWER_TIMES_H_
+#endif  // PPC_DAEMON_CACHE_STEP_TIMES_H_

@@ -2,8 +2,8 @@
 // Owns the facts that `ppcctl doctor` examines: gathered once, so that all checks judge the same
 // moment and tests provide their own.
 // Threads: one.
-#ifndef PPC_EXTRAS_DOCTOR_PATIENT_H_
-#define PPC_EXTRAS_DOCTOR_PATIENT_H_
+#ifndef PPC_EXTRAS_DOCTOR_SYSTEM_SNAPSHOT_H_
+#define PPC_EXTRAS_DOCTOR_SYSTEM_SNAPSHOT_H_
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct Reader {
   std::string random_file;         // one that it has mapped with MADV_RANDOM
 };
 
-struct DirectoryLook {
+struct DirectorySnapshot {
   std::string path;    // without symbolic links
   std::string parent;  // the registered directory that contains it, or it; "" = none
   Json mount;          // in ppcd's status; null if none
@@ -34,7 +34,7 @@ struct DirectoryLook {
   std::vector<Reader> readers;
 };
 
-struct Patient {
+struct SystemSnapshot {
   SysRoots roots;
   std::string host;      // root in front of /etc, /dev and /lib/modules; "" = the real one
   std::string release;   // of the kernel
@@ -44,7 +44,7 @@ struct Patient {
   Json daemon = Json::object();                  // from its status
   std::string template_dir;
   std::vector<std::string> registered;  // directories
-  std::vector<DirectoryLook> directories;
+  std::vector<DirectorySnapshot> directories;
   std::vector<std::string> command;  // to be started; may be empty
 };
 
@@ -53,8 +53,8 @@ std::vector<Reader> ReadersBelow(const SysRoots& roots, const std::string& path,
                                  const std::vector<int>& not_these);
 
 // Examines `directory` only, or with "" all registered ones.
-Patient LookAtPatient(const std::string& directory, unsigned timeout_ms);
+SystemSnapshot TakeSnapshot(const std::string& directory, unsigned timeout_ms);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_EXTRAS_DOCTOR_PATIENT_H_
+#endif  // PPC_EXTRAS_DOCTOR_SYSTEM_SNAPSHOT_H_

@@ -2,8 +2,8 @@
 // Owns finding the service of an instance that registered its address: the local process that
 // listens there, and the services that ppcd assigns to that process.
 // Threads: one at a time.
-#ifndef PPC_EXTRAS_XLLM_WHOSE_H_
-#define PPC_EXTRAS_XLLM_WHOSE_H_
+#ifndef PPC_EXTRAS_XLLM_INSTANCE_SERVICE_H_
+#define PPC_EXTRAS_XLLM_INSTANCE_SERVICE_H_
 
 #include <cstdint>
 #include <optional>
@@ -35,4 +35,4 @@ std::vector<Service> ServicesNamed(const Json& status, const std::string& id);
 
 }  // namespace ppc::ctl::xllm
 
-#endif  // PPC_EXTRAS_XLLM_WHOSE_H_
+#endif  // PPC_EXTRAS_XLLM_INSTANCE_SERVICE_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Questions to a disk that answers late, so several at once.
-#ifndef POLICIES_MAIO_BASE_SIDE_BY_SIDE_H_
-#define POLICIES_MAIO_BASE_SIDE_BY_SIDE_H_
+#ifndef POLICIES_MAIO_BASE_PARALLEL_FOR_H_
+#define POLICIES_MAIO_BASE_PARALLEL_FOR_H_
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +18,7 @@ namespace ppc::maio {
 // ask(0) to ask(count - 1), begun in this order, from this thread and helpers; returns when all
 // have been.  Few are not worth a helper.
 template <typename Ask>
-void SideBySide(size_t count, const Ask& ask) {
+void ParallelFor(size_t count, const Ask& ask) {
   std::atomic<size_t> next{0};
   const auto some = [&] {
     for (size_t i = next++; i < count; i = next++) ask(i);
@@ -35,4 +35,4 @@ void SideBySide(size_t count, const Ask& ask) {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_BASE_SIDE_BY_SIDE_H_
+#endif  // POLICIES_MAIO_BASE_PARALLEL_FOR_H_

@@ -3,8 +3,8 @@
 // there, and a clock hand that goes round the table and drops the coldest.  Each pass of the hand
 // lowers an object's heat, so that a once hot object does not stay for ever.
 // Threads: one at a time.  Bytes.
-#ifndef POLICIES_KVTIER_KEEPER_H_
-#define POLICIES_KVTIER_KEEPER_H_
+#ifndef POLICIES_KVTIER_CLOCK_CACHE_H_
+#define POLICIES_KVTIER_CLOCK_CACHE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -15,22 +15,22 @@
 
 namespace ppc::kvtier {
 
-class Keeper {
+class ClockCache {
  public:
   static constexpr size_t kMostDisplaced = 4096;
 
-  Keeper(ObjectTable* table, uint64_t block_bytes) : table_(table), block_bytes_(block_bytes) {}
+  ClockCache(ObjectTable* table, uint64_t block_bytes) : table_(table), block_bytes_(block_bytes) {}
 
   // An object was read or loaded, so it is cached; `wanted`: by a reader, not by a guess.
-  void Came(Object* object, bool wanted);
+  void NoteCached(Object* object, bool wanted);
   // More of the object is cached than was known.
-  void Grew(const Object& object, uint64_t before);
-  void Went(Object* object);
+  void NoteGrown(const Object& object, uint64_t before);
+  void NoteGone(Object* object);
   // Its table entry is needed for another object: the next Drop drops its pages, unless it is read
   // before.  Beyond kMostDisplaced, the kernel's reclaim drops the coldest.
-  void Displaced(const Object& object);
+  void NoteDisplaced(const Object& object);
   // An attempt to drop the object left it cached.
-  void Stayed(Object* object);
+  void NoteDropFailed(Object* object);
 
   // Drops the coldest objects, in total `bytes`; spares those that a reader will reach soon.
   void Drop(uint64_t bytes, ppc::IoList* out);
@@ -55,4 +55,4 @@ class Keeper {
 
 }  // namespace ppc::kvtier
 
-#endif  // POLICIES_KVTIER_KEEPER_H_
+#endif  // POLICIES_KVTIER_CLOCK_CACHE_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the budget of guesses: bytes loaded in vain stay a small share of the bytes read.
 // Threads: one at a time.  Bytes.
-#ifndef POLICIES_KVTIER_LEDGER_H_
-#define POLICIES_KVTIER_LEDGER_H_
+#ifndef POLICIES_KVTIER_PREFETCH_BUDGET_H_
+#define POLICIES_KVTIER_PREFETCH_BUDGET_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ppc::kvtier {
 
-class Ledger {
+class PrefetchBudget {
  public:
   static constexpr uint64_t kFloorBytes = 1 << 20;
   static constexpr uint64_t kWindowBytes = uint64_t{4} << 30;  // older bytes count half
@@ -18,13 +18,13 @@ class Ledger {
   // For a walk that was right this long, while no other guess is allowed.
   static constexpr uint64_t kRunPerGuess = 40;
 
-  void Read(uint64_t bytes) {
+  void NoteRead(uint64_t bytes) {
     read_ += bytes;
     if (read_ < kWindowBytes) return;
     read_ /= 2;
     wrong_ /= 2;
   }
-  void Wrong(uint64_t bytes) {
+  void NoteWrong(uint64_t bytes) {
     wrong_ += bytes;
     all_wrong_ += bytes;
   }
@@ -33,9 +33,9 @@ class Ledger {
     wrong_ -= std::min(wrong_, bytes);
     all_wrong_ -= std::min(all_wrong_, bytes);
   }
-  void Right(uint64_t bytes) { all_right_ += bytes; }
+  void NoteRight(uint64_t bytes) { all_right_ += bytes; }
   // The first guess of a walk was right or wrong, loaded or not.
-  void First(bool is_right) {
+  void NoteFirstGuess(bool is_right) {
     first_ = is_right ? std::min(first_ + 2, kMostFirst) : std::max(first_ - 1, 0);
   }
 
@@ -44,7 +44,7 @@ class Ledger {
   size_t FirstDepth() const { return first_ >= kSureFirst ? kMostAtFirst : 1; }
 
   // Bytes to load ahead of a walk's reader, which has followed for `run` bytes.
-  uint64_t AheadOf(uint64_t run) const {
+  uint64_t BytesAhead(uint64_t run) const {
     if (run == 0 && first_ < kLeastFirst) return 0;
     const uint64_t may_be_wrong = kFloorBytes + read_ / kReadPerWrong;
     return wrong_ < may_be_wrong ? may_be_wrong - wrong_ : run / kRunPerGuess;
@@ -67,4 +67,4 @@ class Ledger {
 
 }  // namespace ppc::kvtier
 
-#endif  // POLICIES_KVTIER_LEDGER_H_
+#endif  // POLICIES_KVTIER_PREFETCH_BUDGET_H_
