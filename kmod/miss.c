@@ -47,20 +47,20 @@ static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsi
 {
 	struct ppc_event ev = ppc_event_of(po, PPC_EV_PROGRESS, flags | PPC_EVF_HIT, index, nr);
 
-	ppc_upc_emit_cheap(po->sbi, &ev);
+	ppc_upc_emit_limited(po->sbi, &ev);
 }
 
 /*
  * Small windows and native read-around cause dozens of misses per MiB of a
  * mapping; waking the consumer for each would be costly.  The first miss in a
- * stretch of an open file wakes it; later ones there wait for the next
+ * MiB of an open file wakes it; later ones there wait for the next
  * wake-up, or a moment.
  */
-static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
+static bool ppc_miss_is_urgent(struct ppc_open *po, pgoff_t index)
 {
-	if (index - READ_ONCE(po->history.stretch) < PPC_STRETCH_PAGES)
+	if (index - READ_ONCE(po->history.urgent_page) < PPC_URGENT_PAGES)
 		return false;
-	WRITE_ONCE(po->history.stretch, index);
+	WRITE_ONCE(po->history.urgent_page, index);
 	return true;
 }
 
@@ -100,7 +100,7 @@ static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags
 	ppc_stat_add(po->sbi,
 		     kind == PPC_EV_MISS_READ ? PPC_STAT_MISSES_READ : PPC_STAT_MISSES_FAULT, 1);
 	trace_ppc_miss(ppc_dev_minor(po->sbi), ev.file_id, index, nr, kind);
-	ppc_upc_emit(po->sbi, &ev, ppc_enters_stretch(po, index));
+	ppc_upc_emit(po->sbi, &ev, ppc_miss_is_urgent(po, index));
 }
 
 /*
@@ -130,13 +130,13 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
 	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
 }
 
-/* Without told->lock it may not see the newest one. */
-static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
+/* Without events->lock it may not see the newest one. */
+static bool ppc_beacon_listed(const struct ppc_open_events *events, u64 key)
 {
-	unsigned int i, n = READ_ONCE(told->beacons);
+	unsigned int i, n = READ_ONCE(events->beacons);
 
 	for (i = 0; i < n; i++) {
-		if (READ_ONCE(told->beacon_recent[i]) == key)
+		if (READ_ONCE(events->beacon_recent[i]) == key)
 			return true;
 	}
 	return false;
@@ -148,24 +148,24 @@ static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
  */
 static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
-	struct ppc_open_told *told = &po->told;
+	struct ppc_open_events *events = &po->events;
 	u64 key = (beacon << 32) | (u32)current->tgid;
 	bool known;
 
-	if (likely(READ_ONCE(told->beacon_last) == key))
+	if (likely(READ_ONCE(events->beacon_last) == key))
 		return true;
 	/* nothing is written when threads read one descriptor in several strides */
-	if (ppc_beacon_listed(told, key))
+	if (ppc_beacon_listed(events, key))
 		return true;
-	spin_lock(&told->lock);
-	known = ppc_beacon_listed(told, key);
+	spin_lock(&events->lock);
+	known = ppc_beacon_listed(events, key);
 	if (!known) {
-		WRITE_ONCE(told->beacon_recent[told->beacon_next], key);
-		told->beacon_next = (told->beacon_next + 1) % PPC_BEACON_RECENT;
-		WRITE_ONCE(told->beacons, min(told->beacons + 1, PPC_BEACON_RECENT));
-		WRITE_ONCE(told->beacon_last, key);
+		WRITE_ONCE(events->beacon_recent[events->beacon_next], key);
+		events->beacon_next = (events->beacon_next + 1) % PPC_BEACON_RECENT;
+		WRITE_ONCE(events->beacons, min(events->beacons + 1, PPC_BEACON_RECENT));
+		WRITE_ONCE(events->beacon_last, key);
 	}
-	spin_unlock(&told->lock);
+	spin_unlock(&events->lock);
 	return known;
 }
 

@@ -24,7 +24,7 @@
 #define PPC_LEASE_MS_MAX	600000
 #define PPC_STEP_BYTES		(2UL << 20)	/* one step of LOAD; see load.c */
 #define PPC_STEP_PAGES		(PPC_STEP_BYTES >> PAGE_SHIFT)
-#define PPC_STRETCH_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* see ppc_enters_stretch() */
+#define PPC_URGENT_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* see ppc_miss_is_urgent() */
 
 struct fs_context;
 struct seq_file;
@@ -155,8 +155,8 @@ void ppc_session_free(struct ppc_session *session);
 void ppc_session_describe(const struct ppc_session *session, struct ppc_attach *out);
 int ppc_session_mmap(struct ppc_session *session, struct vm_area_struct *vma);
 bool ppc_session_pending(const struct ppc_session *session);
-bool ppc_session_announce(struct ppc_session *session);
-bool ppc_session_stuck(struct ppc_session *session);
+bool ppc_session_prepare_sleep(struct ppc_session *session);
+bool ppc_session_lease_expired(struct ppc_session *session);
 void ppc_session_renew(struct ppc_session *session);
 void ppc_session_set_lease(struct ppc_session *session, u32 lease_ms);
 u32 ppc_session_lease_ms(const struct ppc_session *session);
@@ -166,8 +166,8 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 /* upc.c */
 bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
-bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev);
-void ppc_upc_late_work(struct work_struct *work);
+bool ppc_upc_emit_limited(struct ppc_sb *sbi, struct ppc_event *ev);
+void ppc_upc_wake_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 
 /* upc_dev.c */

@@ -127,7 +127,7 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	xa_init_flags(&sbi->inodes, XA_FLAGS_ACCOUNT);
 	init_completion(&sbi->kobj_gone);
 	INIT_DELAYED_WORK(&sbi->flush_work, ppc_access_flush_work);
-	INIT_DELAYED_WORK(&sbi->late_work, ppc_upc_late_work);
+	INIT_DELAYED_WORK(&sbi->wake_work, ppc_upc_wake_work);
 	INIT_DELAYED_WORK(&sbi->sweep_work, ppc_sweep_work);
 	return sbi;
 }
@@ -318,7 +318,7 @@ void ppc_kill_sb(struct super_block *sb)
 		ppc_stats_remove(sbi);
 		cancel_delayed_work_sync(&sbi->sweep_work);
 		cancel_delayed_work_sync(&sbi->flush_work);
-		cancel_delayed_work_sync(&sbi->late_work);
+		cancel_delayed_work_sync(&sbi->wake_work);
 	}
 	kill_anon_super(sb);
 	if (sbi)

@@ -48,7 +48,7 @@ static void ppc_lease_work(struct work_struct *work)
 	down_read(&dev->alive);
 	mutex_lock(&df->lock);
 	if (dev->sbi && df->attached) {
-		if (!ppc_session_stuck(df->session)) {
+		if (!ppc_session_lease_expired(df->session)) {
 			schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
 		} else {
 			df->attached = false;
@@ -163,7 +163,7 @@ static __poll_t ppc_dev_poll(struct file *file, poll_table *wait)
 	if (session) {
 		poll_wait(file, ppc_session_wait(session), wait);
 		if (poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM) ?
-		    !ppc_session_announce(session) : ppc_session_pending(session))
+		    !ppc_session_prepare_sleep(session) : ppc_session_pending(session))
 			events |= EPOLLIN | EPOLLRDNORM;
 		if (READ_ONCE(df->expired))
 			events |= EPOLLERR | EPOLLHUP;
