@@ -102,14 +102,14 @@ void ppc_open_list_add(struct ppc_open *po)
 }
 
 /**
- * ppc_advised - the lower file took an application's advice
+ * ppc_apply_advice - the lower file took an application's advice
  * @po: open file
  * @advice: POSIX_FADV_*
  *
  * NORMAL and SEQUENTIAL turn native read-ahead on.  While a policy manages
  * read-ahead, this turns it off again until detach.
  */
-void ppc_advised(struct ppc_open *po, int advice)
+void ppc_apply_advice(struct ppc_open *po, int advice)
 {
 	if (advice != POSIX_FADV_NORMAL && advice != POSIX_FADV_SEQUENTIAL &&
 	    advice != POSIX_FADV_RANDOM)
@@ -214,8 +214,8 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
-	/* before ids are handed out: the sweep must not go to rest */
-	ppc_sweep_used(sbi);
+	/* before ids are handed out: the sweeps must not stop */
+	ppc_sweep_note_use(sbi);
 	ppc_apply_mode_all(sbi);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);

@@ -30,7 +30,7 @@ static int ppc_lower_flags(const struct file *file)
 {
 	unsigned int drop = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_DIRECT;
 
-	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_QUIET;
+	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_NONOTIFY;
 }
 
 /*
@@ -201,8 +201,8 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_nonotify(ppc_open_silent(sbi->silent, &real,
-					     O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
+	lower = ppc_nonotify(ppc_open_nonotify(sbi->nonotify_file, &real,
+					       O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
 	return ppc_no_openstale(lower);
@@ -303,7 +303,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->history = (struct ppc_open_history) {
 		.urgent_page = -PPC_URGENT_PAGES,
 		.beacon_page = ULONG_MAX,
-		.unsure = sbi->caller_cred ? PPC_UNSURE : 0,
+		.bypass = sbi->caller_cred ? PPC_BYPASS_POSSIBLE : 0,
 	};
 	po->events.beacons = 0;
 	po->events.beacon_next = 0;
@@ -375,7 +375,7 @@ void ppc_open_put(struct ppc_open *po)
 	ppc_access_end(po);
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
-	ppc_sweep_used(po->sbi);
+	ppc_sweep_note_use(po->sbi);
 	if (po->pinned) {
 		INIT_WORK(&po->free_work, ppc_open_free_work);
 		queue_work(ppc_long_wq, &po->free_work);

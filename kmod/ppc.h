@@ -114,10 +114,10 @@ bool ppc_is_present(struct address_space *mapping, pgoff_t index);
 bool ppc_can_readahead(struct address_space *mapping);
 
 /* miss.c */
-bool ppc_begins_unsure(struct ppc_open *po, loff_t pos);
-void ppc_learn_cached(struct ppc_open *po, loff_t pos);
-void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
-vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
+bool ppc_tests_bypass(struct ppc_open *po, loff_t pos);
+void ppc_learn_bypass(struct ppc_open *po, loff_t pos);
+void ppc_report_read(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
+vm_fault_t ppc_report_fault(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit);
 pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon);
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
@@ -132,7 +132,7 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 		       const struct ppc_attach *req);
 bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
 void ppc_open_list_add(struct ppc_open *po);
-void ppc_advised(struct ppc_open *po, int advice);
+void ppc_apply_advice(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
 
 static inline struct ppc_open_list *ppc_open_list_of(struct ppc_sb *sbi, const struct inode *inode)
@@ -222,13 +222,13 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 
 /* sweep.c */
 void ppc_sweep_start(struct ppc_sb *sbi);
-void ppc_sweep_first(struct ppc_sb *sbi);
+void ppc_sweep_note_first_use(struct ppc_sb *sbi);
 
 /* A name was found or a file closed: the sweep may have something to drop. */
-static inline void ppc_sweep_used(struct ppc_sb *sbi)
+static inline void ppc_sweep_note_use(struct ppc_sb *sbi)
 {
-	if (!READ_ONCE(sbi->used))
-		ppc_sweep_first(sbi);
+	if (!READ_ONCE(sbi->recently_used))
+		ppc_sweep_note_first_use(sbi);
 }
 
 void ppc_sweep_work(struct work_struct *work);

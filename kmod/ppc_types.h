@@ -112,7 +112,7 @@ struct ppc_sb {
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
 	struct vfsmount *fanotify_mnt;	/* writable if BASE is: for the events of marks.c */
 	const struct cred *cred;	/* of the mounter */
-	struct file *silent;		/* see ppc_open_silent(); NULL where unused */
+	struct file *nonotify_file;	/* see ppc_open_nonotify(); NULL where unused */
 	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
@@ -130,8 +130,8 @@ struct ppc_sb {
 	u32 beacon_shift;		/* in force, in pages */
 	int minor;			/* of dev, like dying */
 	bool dying;			/* READ_ONCE; no ioctl may begin */
-	bool used;			/* since the last sweep; see sweep.c */
-	bool resting;			/* no sweep is scheduled */
+	bool recently_used;		/* since the last sweep; see sweep.c */
+	bool sweep_stopped;		/* no sweep is scheduled */
 	bool expired;			/* the last lease ran out */
 
 	/* Written by each open and close. */
@@ -196,12 +196,12 @@ struct ppc_open_map {
 struct ppc_open_history {
 	pgoff_t urgent_page;		/* of the last miss that woke the consumer at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
-	u8 unsure;			/* see ppc_begins_unsure() */
+	u8 bypass;			/* see ppc_tests_bypass() */
 };
 
-/* ppc_open_history.unsure: 0, or one more than the reads that left no page in the cache. */
-#define PPC_UNSURE	1
-#define PPC_UNCACHED	5
+/* ppc_open_history.bypass: 0, or one more than the reads that left no page in the cache. */
+#define PPC_BYPASS_POSSIBLE	1
+#define PPC_BYPASS_ASSUMED	5
 
 /* Strides of one descriptor that threads of a process may read in at a time. */
 #define PPC_BEACON_RECENT	16

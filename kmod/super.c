@@ -138,8 +138,8 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 
 	WARN_ON_ONCE(ppc_nr_open(sbi));
 	xa_destroy(&sbi->inodes);
-	if (!IS_ERR_OR_NULL(sbi->silent))
-		fput(sbi->silent);
+	if (!IS_ERR_OR_NULL(sbi->nonotify_file))
+		fput(sbi->nonotify_file);
 	/* Waits for an RCU grace period: RCU walks may still look at what is freed below. */
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
@@ -273,8 +273,8 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 		goto out;
 	}
 
-	sbi->silent = ppc_silent_create();
-	err = PTR_ERR_OR_ZERO(sbi->silent);
+	sbi->nonotify_file = ppc_nonotify_file_create();
+	err = PTR_ERR_OR_ZERO(sbi->nonotify_file);
 	if (err)
 		goto out;
 	err = vfs_getattr_nosec(&path, &stat, STATX_BASIC_STATS, AT_STATX_DONT_SYNC);
