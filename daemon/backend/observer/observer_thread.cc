@@ -65,15 +65,15 @@ void ObserverThread::NoteUnlisted(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
     wants_scan_ = true;
-    if (unlisted_.size() < kMaxMoved) unlisted_.emplace_back(ino, dev);
+    if (unlisted_.size() < kMaxChanged) unlisted_.emplace_back(ino, dev);
   }
   wake_.notify_all();
 }
 
-void ObserverThread::NoteMoved(uint64_t ino, uint32_t dev) {
+void ObserverThread::NoteChanged(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
-    if (moved_.size() < kMaxMoved) moved_.emplace_back(ino, dev);
+    if (changed_.size() < kMaxChanged) changed_.emplace_back(ino, dev);
   }
   wake_.notify_all();
 }
@@ -153,14 +153,14 @@ void ObserverThread::Work() {
     const uint64_t now = MonotonicNs();
     uint64_t due = std::min(dir_due, look_due);
     if (wants_scan_) due = std::min(due, scan_due);
-    if (questions_.empty() && moved_.empty() && unlisted_.empty() && now < due) {
+    if (questions_.empty() && changed_.empty() && unlisted_.empty() && now < due) {
       ++idle_;
       wake_.wait_for(lock, std::chrono::nanoseconds(due - now));
       --idle_;
       continue;
     }
     (void)AnswerOne(&lock);
-    const auto moved = std::exchange(moved_, {});
+    const auto changed = std::exchange(changed_, {});
     const auto unlisted = std::exchange(unlisted_, {});
     const bool looks = now >= look_due;
     // A start on a cold disk needs look-ups more than the listing.
@@ -171,7 +171,7 @@ void ObserverThread::Work() {
     lock.unlock();
     bool is_done = true;
     bool is_forgotten = false;  // it may exist under another name
-    for (const auto& [ino, dev] : moved) is_forgotten |= !index_->OnChangedInode(ino, dev);
+    for (const auto& [ino, dev] : changed) is_forgotten |= !index_->OnChangedInode(ino, dev);
     for (const auto& [ino, dev] : unlisted) index_->OnUnlistedInode(ino, dev);
     Looked looked;
     if (looks) {

@@ -52,7 +52,7 @@ class ObserverThread {
   // A process reads a file that is unlisted, or that was another directory's.
   void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See ObserverFiles::OnChangedInode.
-  void NoteMoved(uint64_t ino, uint32_t dev);
+  void NoteChanged(uint64_t ino, uint32_t dev);
   // Whether all files that existed at registration have been listed.
   bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
   // Whether the directory's name leads to another directory, or nowhere.
@@ -69,7 +69,7 @@ class ObserverThread {
   void StartHelper();
   void LookAtDirectory();
 
-  static constexpr size_t kMaxMoved = 65536;
+  static constexpr size_t kMaxChanged = 65536;
   static constexpr size_t kMostHelpers = 15;  // and the thread: a policy asks 16 at once
 
   ObserverFiles* const index_;
@@ -81,7 +81,7 @@ class ObserverThread {
   std::condition_variable wake_;
   bool stopping_ = false;
   bool wants_scan_;
-  std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
+  std::vector<std::pair<uint64_t, uint32_t>> changed_;  // inode, device
   std::vector<std::pair<uint64_t, uint32_t>> unlisted_;
   std::deque<std::function<void()>> questions_;
   std::condition_variable asked_;  // notifies helpers
