@@ -82,7 +82,7 @@ Status ObserverBackend::Start() {
       dir_, roots_,
       ObserverIo::Parts{
           .index = index_.get(), .discovered = &discovered_, .programs = programs_.get()});
-  (void)index_->LookBelow();
+  (void)index_->RefreshDeeperRoots();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
@@ -95,7 +95,7 @@ Status ObserverBackend::Start() {
                                             .dev = info.st_dev,
                                             .ino = info.st_ino,
                                             .wants_scan = !*scanned,
-                                            .look = [this] { return Look(); }});
+                                            .run_periodic = [this] { return RunPeriodic(); }});
   return Ok();
 }
 
@@ -150,7 +150,7 @@ Capabilities ObserverBackend::Caps() const {
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
   }
-  if (index_->IsCut()) {
+  if (index_->IsIncomplete()) {
     caps.limits.emplace_back(
         "not all files can be listed here, and this file system opens none by "
         "its number: reads of unlisted files are not seen");
@@ -348,10 +348,10 @@ Result<BackendCounters> ObserverBackend::Counters() {
 }
 
 // Called by the observer's own thread.
-ObserverThread::Looked ObserverBackend::Look() {
+ObserverThread::PeriodicResult ObserverBackend::RunPeriodic() {
   // Close idle files first: the look-up below may wait for the file system.
-  const uint64_t again_ns = io_->Look(MonotonicNs());
-  return {again_ns, index_->LookBelow()};
+  const uint64_t next_ns = io_->RunPeriodic(MonotonicNs());
+  return {next_ns, index_->RefreshDeeperRoots()};
 }
 
 Result<Executable> Executables::At(const std::string& path) const {
@@ -376,8 +376,8 @@ void Executables::Watch(std::span<const Executable> files) {
   for (const Executable& old : watched_) {
     if (!wanted.contains(old)) programs_->RemoveExecutable(old.ino, old.dev);
   }
-  for (const Executable& fresh : wanted) {
-    if (!watched_.contains(fresh)) (void)programs_->AddExecutable(fresh.ino, fresh.dev);
+  for (const Executable& file : wanted) {
+    if (!watched_.contains(file)) (void)programs_->AddExecutable(file.ino, file.dev);
   }
   watched_ = wanted;
   // An attached program costs time at every exec on the machine.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns PPC on a stock kernel for one directory, without module or mount.  Events come from BPF
 // programs on the page cache's tracepoints; loading and evicting use ordinary system calls on the
-// files, within their limits (see evict_ladder.h, docs/backends.md).
+// files, within their limits (see evict_range.h, docs/backends.md).
 // Owns the executables whose execs the programs report, too.
 //
 // Holds no descriptor below the directory while nothing is loaded.
@@ -105,7 +105,7 @@ class ObserverBackend : public Backend {
   void Put(const Event& event);
   void GatherOld();
   void QueueGathered(const obs_reader_key& key, const obs_reader& reader);
-  ObserverThread::Looked Look();
+  ObserverThread::PeriodicResult RunPeriodic();
 
   static constexpr size_t kMaxExecs = 256;       // seen, not taken yet; more are dropped
   static constexpr size_t kMaxGathered = 65536;  // taken out of the maps, not drained yet

@@ -26,16 +26,16 @@ namespace ppc {
 
 class ObserverThread {
  public:
-  struct Looked {
-    uint64_t again_ns = 0;    // until the next call
+  struct PeriodicResult {
+    uint64_t next_ns = 0;     // until the next call
     bool wants_scan = false;  // see WantScan
   };
   struct Options {
     std::string dir;
     dev_t dev = 0;  // of the directory
     ino_t ino = 0;
-    bool wants_scan = false;       // the first listing did not finish
-    std::function<Looked()> look;  // called every so often
+    bool wants_scan = false;                       // the first listing did not finish
+    std::function<PeriodicResult()> run_periodic;  // called every so often
   };
   struct Answer {
     Result<FileInfo> info;
@@ -67,7 +67,7 @@ class ObserverThread {
   void Help();
   bool AnswerOne(std::unique_lock<std::mutex>* lock);
   void StartHelper();
-  void LookAtDirectory();
+  void CheckDirectory();
 
   static constexpr size_t kMaxChanged = 65536;
   static constexpr size_t kMostHelpers = 15;  // and the thread: a policy asks 16 at once
