@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are loads of small files
 constexpr uint64_t kIdlePeriodNs = kNsPerSec;
-constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;  // while files are open
-constexpr uint64_t kFollowNs = 100 * kNsPerMs;    // while burn groups beside a service have pages
+constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;   // while files are open
+constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside it have pages
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
 constexpr uint64_t kKeepNs = 30 * kNsPerSec;
@@ -48,7 +48,7 @@ uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
   charged_.Reap();
   uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenPeriodNs : kIdlePeriodNs;
   for (const std::shared_ptr<BurnGroups>& groups : AllBurnGroups())
-    if (groups->Follow()) idle_ns = kFollowNs;
+    if (groups->UpdateLimit()) idle_ns = kLimitPeriodNs;
   return idle_ns;
 }
 
@@ -317,7 +317,7 @@ void DroppableRanges::Remove(uint64_t file, uint64_t offset, uint64_t length) {
 }
 
 std::vector<std::pair<uint64_t, uint64_t>> DroppableRanges::Within(uint64_t file, uint64_t offset,
-                                                            uint64_t length) const {
+                                                                   uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   const std::lock_guard lock(mutex_);
   const uint16_t marks =
