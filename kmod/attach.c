@@ -102,14 +102,14 @@ void ppc_open_list_add(struct ppc_open *po)
 }
 
 /**
- * ppc_advised - the lower file took an application's advice
+ * ppc_apply_advice - the lower file took an application's advice
  * @po: open file
  * @advice: POSIX_FADV_*
  *
  * NORMAL and SEQUENTIAL turn native read-ahead on.  While a policy manages
  * read-ahead, this turns it off again until detach.
  */
-void ppc_advised(struct ppc_open *po, int advice)
+void ppc_apply_advice(struct ppc_open *po, int advice)
 {
 	if (advice != POSIX_FADV_NORMAL && advice != POSIX_FADV_SEQUENTIAL &&
 	    advice != POSIX_FADV_RANDOM)
@@ -192,16 +192,16 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 		       const struct ppc_attach *req)
 {
 	unsigned long mode = ppc_mode_of(req->flags), old;
-	struct ppc_session *reader;
+	struct ppc_session *attached;
 	u32 window, beacon;
 
 	mutex_lock(&sbi->attach_mutex);
-	reader = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
-	if (reader && reader != session) {
+	attached = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
+	if (attached && attached != session) {
 		mutex_unlock(&sbi->attach_mutex);
 		return -EBUSY;
 	}
-	if (!reader)
+	if (!attached)
 		/* accesses stored since the last session left */
 		ppc_access_flush_all(sbi);
 	window = ppc_or_default(req->window_bytes, READ_ONCE(sbi->opts.window_bytes));
@@ -214,8 +214,8 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
-	/* before ids are handed out: the sweep must not go to rest */
-	ppc_sweep_used(sbi);
+	/* before ids are handed out: the sweeps must not stop */
+	ppc_sweep_note_use(sbi);
 	ppc_apply_mode_all(sbi);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);
@@ -240,11 +240,11 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
  */
 bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 {
-	struct ppc_session *reader;
+	struct ppc_session *attached;
 
 	mutex_lock(&sbi->attach_mutex);
-	reader = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
-	if (!reader || (session && reader != session)) {
+	attached = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
+	if (!attached || (session && attached != session)) {
 		mutex_unlock(&sbi->attach_mutex);
 		return false;
 	}
@@ -257,7 +257,7 @@ bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool ex
 	ppc_apply_mode_all(sbi);
 	if (expired)
 		ppc_stat_add(sbi, PPC_STAT_LEASE_EXPIRIES, 1);
-	ppc_session_wake(reader);
+	ppc_session_wake(attached);
 	mutex_unlock(&sbi->attach_mutex);
 	trace_ppc_attach(ppc_dev_minor(sbi), 0, 0, 0);
 	return true;

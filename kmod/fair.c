@@ -30,9 +30,9 @@
 #define PPC_FAIR_FAULT	8
 
 struct ppc_clock {
-	u64 who;
+	u64 key;
 	u64 until_ns;
-	u64 read_bytes;		/* by its thread up to the last event; see ppc_fair_position() */
+	u64 read_bytes;		/* by its thread; see ppc_fair_allows_progress() */
 };
 
 struct ppc_fair {
@@ -76,19 +76,19 @@ void ppc_fair_free(struct ppc_fair *fair)
 }
 
 /* Finds the clock of a key, or takes over an idle one; NULL: all clocks are busy. */
-static struct ppc_clock *ppc_clock_of(struct ppc_fair *fair, u64 who, u64 now_ns)
+static struct ppc_clock *ppc_clock_of(struct ppc_fair *fair, u64 key, u64 now_ns)
 {
-	struct ppc_clock *set = fair->clocks[hash_64(who, PPC_FAIR_BITS)], *idle = NULL;
+	struct ppc_clock *set = fair->clocks[hash_64(key, PPC_FAIR_BITS)], *idle = NULL;
 	int i;
 
 	for (i = 0; i < PPC_FAIR_WAYS; i++) {
-		if (READ_ONCE(set[i].who) == who)
+		if (READ_ONCE(set[i].key) == key)
 			return &set[i];
 		if (READ_ONCE(set[i].until_ns) <= now_ns)
 			idle = &set[i];
 	}
 	if (idle) {
-		WRITE_ONCE(idle->who, who);
+		WRITE_ONCE(idle->key, key);
 		WRITE_ONCE(idle->read_bytes, 0);
 	}
 	return idle;
@@ -141,7 +141,7 @@ bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struc
 }
 
 /**
- * ppc_fair_position - ppc_fair_allows() for PROGRESS of the current thread
+ * ppc_fair_allows_progress - ppc_fair_allows() for PROGRESS of the current thread
  * @fair: of the session
  * @ev: complete except seq and cpu
  * @beacon_bytes: distance of PROGRESS events
@@ -152,7 +152,7 @@ bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struc
  *
  * Context: any task context; does not sleep.
  */
-bool ppc_fair_position(struct ppc_fair *fair, const struct ppc_event *ev, u32 beacon_bytes)
+bool ppc_fair_allows_progress(struct ppc_fair *fair, const struct ppc_event *ev, u32 beacon_bytes)
 {
 	const u32 interval_ns = ppc_fair_rates[PPC_FAIR_PROGRESS].interval_ns;
 	u64 thread = current->start_boottime << 3 | PPC_FAIR_PROGRESS << 1;

@@ -53,7 +53,7 @@ static int ppc_may_read(struct file *file, loff_t pos, size_t count, bool nowait
 	return err;
 }
 
-static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
+static void ppc_report_nowait(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
 	pgoff_t first = pos >> PAGE_SHIFT, at = first;
 
@@ -64,7 +64,7 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 			return;
 		count = min_t(u64, count, ((u64)at << PAGE_SHIFT) - pos);
 	}
-	ppc_read_notice(po, pos, count, mode & ~PPC_MODE_MANAGED);
+	ppc_report_read(po, pos, count, mode & ~PPC_MODE_MANAGED);
 }
 
 /*
@@ -101,7 +101,7 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
 static ssize_t ppc_read_nowait(struct kiocb *iocb, struct iov_iter *to, struct ppc_open *po,
 			       unsigned long mode)
 {
-	ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	ppc_report_nowait(po, iocb->ki_pos, iov_iter_count(to), mode);
 	return ppc_read_lower(iocb, to, po->lower, IOCB_NOIO);
 }
 
@@ -119,7 +119,7 @@ static noinline ssize_t ppc_read_flagged(struct kiocb *iocb, struct iov_iter *to
 		return ppc_read_lower(iocb, to, po->lower, direct);
 	if (iocb->ki_flags & IOCB_NOWAIT)
 		return ppc_read_nowait(iocb, to, po, mode);
-	ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	ppc_report_read(po, iocb->ki_pos, iov_iter_count(to), mode);
 	return ppc_read_lower(iocb, to, po->lower, 0);
 }
 
@@ -131,16 +131,16 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	if (unlikely(iocb->ki_flags & (IOCB_DIRECT | IOCB_NOWAIT)))
 		return ppc_read_flagged(iocb, to, po, mode);
 	if (mode)
-		ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+		ppc_report_read(po, iocb->ki_pos, iov_iter_count(to), mode);
 	return ppc_read_lower(iocb, to, po->lower, 0);
 }
 
 /* For files whose reads a listener must allow, or that must bypass the page cache. */
-static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
+static ssize_t ppc_checked_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
 	loff_t pos = iocb->ki_pos;
-	bool unsure;
+	bool tests_bypass;
 	ssize_t ret;
 
 	if (!iov_iter_count(to))
@@ -148,10 +148,10 @@ static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	ret = ppc_may_read(iocb->ki_filp, pos, iov_iter_count(to), iocb->ki_flags & IOCB_NOWAIT);
 	if (ret)
 		return ret;
-	unsure = ppc_begins_unsure(po, pos);
+	tests_bypass = ppc_tests_bypass(po, pos);
 	ret = ppc_read_iter(iocb, to);
-	if (unsure && ret > 0)
-		ppc_learn_cached(po, pos);
+	if (tests_bypass && ret > 0)
+		ppc_learn_bypass(po, pos);
 	return ret;
 }
 
@@ -171,7 +171,7 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	if (direct)
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
-		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
+		ppc_report_read(po, *ppos, min(len, room << PAGE_SHIFT), mode);
 	ret = ppc_splice_lower(po->lower, ppos, pipe, len, flags);
 	if (unlikely(ret == -EIO) &&
 	    ppc_drop_failed(PPC_I(po->inode)->mapping, *ppos >> PAGE_SHIFT))
@@ -185,20 +185,20 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
  * with the mutex held.  The only alternative is to ask about all splices at the
  * open.
  */
-static ssize_t ppc_careful_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
+static ssize_t ppc_checked_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
 				       size_t len, unsigned int flags)
 {
 	struct ppc_open *po = PPC_F(in);
 	loff_t pos = *ppos;
-	bool unsure;
+	bool tests_bypass;
 	ssize_t ret = ppc_may_read(in, pos, len, false);
 
 	if (ret)
 		return ret;
-	unsure = ppc_begins_unsure(po, pos);
+	tests_bypass = ppc_tests_bypass(po, pos);
 	ret = ppc_splice_read(in, ppos, pipe, len, flags);
-	if (unsure && ret > 0)
-		ppc_learn_cached(po, pos);
+	if (tests_bypass && ret > 0)
+		ppc_learn_bypass(po, pos);
 	return ret;
 }
 
@@ -223,7 +223,7 @@ static int ppc_fadvise(struct file *file, loff_t offset, loff_t len, int advice)
 	int err = vfs_fadvise(po->lower, offset, len, advice);
 
 	if (!err)
-		ppc_advised(po, advice);
+		ppc_apply_advice(po, advice);
 	return err;
 }
 
@@ -320,18 +320,18 @@ static int ppc_file_release(struct inode *inode, struct file *file)
 	.read_iter	= ppc_read_iter,	\
 	.splice_read	= ppc_splice_read
 
-#define PPC_CAREFUL_OPS				\
-	.read_iter	= ppc_careful_read_iter, \
-	.splice_read	= ppc_careful_splice_read
+#define PPC_CHECKED_OPS				\
+	.read_iter	= ppc_checked_read_iter, \
+	.splice_read	= ppc_checked_splice_read
 
 const struct file_operations ppc_file_ops = {
 	PPC_FILE_OPS,
 	PPC_READ_OPS
 };
 
-static const struct file_operations ppc_careful_file_ops = {
+static const struct file_operations ppc_checked_file_ops = {
 	PPC_FILE_OPS,
-	PPC_CAREFUL_OPS
+	PPC_CHECKED_OPS
 };
 
 /* For lower files that can wait for a page on io_uring's behalf. */
@@ -341,9 +341,9 @@ static const struct file_operations ppc_rasync_file_ops = {
 	PPC_FOP_RASYNC
 };
 
-static const struct file_operations ppc_careful_rasync_file_ops = {
+static const struct file_operations ppc_checked_rasync_file_ops = {
 	PPC_FILE_OPS,
-	PPC_CAREFUL_OPS,
+	PPC_CHECKED_OPS,
 	PPC_FOP_RASYNC
 };
 
@@ -359,7 +359,7 @@ static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *
 
 	if (unlikely(!po->lower->f_op->read_iter))
 		return &ppc_unread_file_ops;
-	if (unlikely(po->marks || po->history.unsure))
-		return rasync ? &ppc_careful_rasync_file_ops : &ppc_careful_file_ops;
+	if (unlikely(po->marks || po->history.bypass))
+		return rasync ? &ppc_checked_rasync_file_ops : &ppc_checked_file_ops;
 	return rasync ? &ppc_rasync_file_ops : &ppc_file_ops;
 }

@@ -68,9 +68,10 @@ int ppc_drop_inode(struct inode *inode)
 {
 	struct inode *lower = PPC_I(inode)->lower;
 
-	/* a resting mount holds none */
+	/* a mount that is not swept holds none */
 	return (lower && (!READ_ONCE(ppc_bottom(lower)->i_nlink) ||
-			  READ_ONCE(PPC_SB(inode->i_sb)->resting))) || inode_generic_drop(inode);
+			  READ_ONCE(PPC_SB(inode->i_sb)->sweep_stopped))) ||
+	       inode_generic_drop(inode);
 }
 
 static void ppc_inode_once(void *mem)

@@ -21,30 +21,30 @@ DEFINE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 
 static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
-static umode_t ppc_may_have(const struct inode *inode, umode_t mode)
+static umode_t ppc_allowed_mode(const struct inode *inode, umode_t mode)
 {
 	if (unlikely(mode & PPC_SET_ID) && PPC_SB(inode->i_sb)->nosuid)
 		mode &= ~PPC_SET_ID;
 	return mode;
 }
 
-static umode_t ppc_mode_below(const struct inode *inode)
+static umode_t ppc_lower_mode(const struct inode *inode)
 {
-	return ppc_may_have(inode, READ_ONCE(PPC_I(inode)->lower->i_mode));
+	return ppc_allowed_mode(inode, READ_ONCE(PPC_I(inode)->lower->i_mode));
 }
 
-static __always_inline bool ppc_is_current(const struct inode *inode)
+static __always_inline bool ppc_owner_matches(const struct inode *inode)
 {
 	const struct inode *lower = PPC_I(inode)->lower;
 
 	/* ppc_copy_owner() never gives our inode a forbidden bit */
 	return likely(likely(inode->i_mode == lower->i_mode) ||
-		      inode->i_mode == ppc_mode_below(inode)) &&
+		      inode->i_mode == ppc_lower_mode(inode)) &&
 	       likely(uid_eq(PPC_I(inode)->lower_uid, lower->i_uid)) &&
 	       likely(gid_eq(PPC_I(inode)->lower_gid, lower->i_gid));
 }
 
-static void ppc_map_owner_below(struct inode *inode)
+static void ppc_map_lower_owner(struct inode *inode)
 {
 	struct ppc_idmap *idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
 	struct ppc_inode *pi = PPC_I(inode);
@@ -58,12 +58,12 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
 
-	inode->i_mode = ppc_may_have(inode, mode);
+	inode->i_mode = ppc_allowed_mode(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
 	/* ids of an id-mapped BASE are mapped before a task sees them */
 	if (static_branch_unlikely(&ppc_idmapped_bases)) {
-		ppc_map_owner_below(inode);
+		ppc_map_lower_owner(inode);
 	} else {
 		inode->i_uid = pi->lower_uid;
 		inode->i_gid = pi->lower_gid;
@@ -78,7 +78,7 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 static int ppc_copy_file_owner(struct inode *inode, bool wait)
 {
 	struct inode *lower = PPC_I(inode)->lower;
-	umode_t mode = ppc_mode_below(inode);
+	umode_t mode = ppc_lower_mode(inode);
 
 	if (!(mode & PPC_SET_ID)) {
 		ppc_copy_owner(inode, mode);
@@ -91,10 +91,10 @@ static int ppc_copy_file_owner(struct inode *inode, bool wait)
 		return 0;
 	}
 	spin_lock(&lower->i_lock);
-	ppc_copy_owner(inode, ppc_mode_below(inode));
+	ppc_copy_owner(inode, ppc_lower_mode(inode));
 	spin_unlock(&lower->i_lock);
 	smp_rmb();	/* the copy before the comparison */
-	if (!ppc_is_current(inode))
+	if (!ppc_owner_matches(inode))
 		inode->i_mode &= ~PPC_SET_ID;
 	inode_unlock_shared(lower);
 	return 0;
@@ -105,7 +105,7 @@ static noinline int ppc_refresh_owner(struct inode *inode, bool wait)
 	int err;
 
 	if (!S_ISREG(PPC_I(inode)->lower->i_mode)) {
-		ppc_copy_owner(inode, ppc_mode_below(inode));
+		ppc_copy_owner(inode, ppc_lower_mode(inode));
 		return 0;
 	}
 	if (wait) {
@@ -126,7 +126,7 @@ static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 
 	if (unlikely(i_size_read(inode) != size))
 		i_size_write(inode, size);
-	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
+	return likely(ppc_owner_matches(inode)) ? 0 : ppc_refresh_owner(inode, wait);
 }
 
 /**
@@ -152,7 +152,7 @@ int ppc_refresh(struct inode *inode, bool wait)
  * both under the lower i_rwsem.  A label that is read while that lock is held
  * may still be the old one, so it is read again at the next check.
  */
-static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
+static void ppc_note_label_ctime(struct ppc_inode *pi, struct timespec64 ctime)
 {
 	smp_rmb();	/* the time before the lock */
 	if (!inode_is_locked(pi->lower))
@@ -162,7 +162,7 @@ static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
 static void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
 {
 	security_inode_invalidate_secctx(inode);
-	ppc_label_is_of(PPC_I(inode), ctime);
+	ppc_note_label_ctime(PPC_I(inode), ctime);
 }
 
 /* Whether a security module of this boot reads labels. */
@@ -205,7 +205,7 @@ static noinline int ppc_permission_set_id(struct ppc_idmap *idmap, struct inode 
 {
 	int err = ppc_permission_mapped(idmap, inode, mask);
 
-	if (err || (mask & ~MAY_NOT_BLOCK) != MAY_EXEC || ppc_is_current(inode))
+	if (err || (mask & ~MAY_NOT_BLOCK) != MAY_EXEC || ppc_owner_matches(inode))
 		return err;
 	if (mask & MAY_NOT_BLOCK)
 		return -ECHILD;
@@ -362,7 +362,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 		inode->i_data.a_ops = &ppc_direct_aops;
 	if (static_branch_unlikely(&ppc_labels)) {
 		pi->label_ctime = (struct timespec64){};
-		ppc_label_is_of(pi, inode_get_ctime(lower));
+		ppc_note_label_ctime(pi, inode_get_ctime(lower));
 	}
 	inode->i_generation = lower->i_generation;
 	inode->i_blkbits = lower->i_blkbits;
@@ -429,7 +429,7 @@ struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
 		return ERR_PTR(err);
 	}
 	unlock_new_inode(inode);
-	ppc_sweep_used(PPC_SB(sb));
+	ppc_sweep_note_use(PPC_SB(sb));
 	return inode;
 }
 

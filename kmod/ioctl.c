@@ -106,7 +106,7 @@ static struct inode *ppc_regular(struct ppc_sb *sbi, u64 file_id)
 {
 	struct inode *inode = ppc_ilookup(sbi, file_id);
 
-	ppc_sweep_used(sbi);
+	ppc_sweep_note_use(sbi);
 	if (!inode)
 		return ERR_PTR(-ESTALE);
 	if (!S_ISREG(inode->i_mode)) {
@@ -246,14 +246,14 @@ static long ppc_ioctl_run(struct ppc_devfile *df, const struct ppc_ioctl *entry,
 	struct ppc_session *session = ppc_devfile_session(df);
 	long err = -ENODEV;
 
-	down_read(&dev->alive);
+	down_read(&dev->unmount_rwsem);
 	if (session)
 		ppc_session_renew(session);
 	if (dev->sbi && !READ_ONCE(dev->dying))
 		err = entry->handler(dev->sbi, df, arg);
 	if (session)
 		ppc_session_renew(session);
-	up_read(&dev->alive);
+	up_read(&dev->unmount_rwsem);
 	return err;
 }
 
@@ -299,10 +299,10 @@ static long ppc_count_refusal(struct ppc_devfile *df, long err)
 
 	if (!err)
 		return 0;
-	down_read(&dev->alive);
+	down_read(&dev->unmount_rwsem);
 	if (dev->sbi)
 		ppc_stat_add(dev->sbi, ppc_refusal(err), 1);
-	up_read(&dev->alive);
+	up_read(&dev->unmount_rwsem);
 	return err;
 }
 

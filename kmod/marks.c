@@ -52,7 +52,7 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 	int err = 0;
 
 	/* from 6.14 on the opening of the lower directory asks itself */
-	if (is_dir && !PPC_OPEN_QUIET)
+	if (is_dir && !PPC_OPEN_NONOTIFY)
 		return 0;
 	if (file->f_flags & __FMODE_EXEC)
 		err = ppc_ask_event(real, FS_OPEN_EXEC_PERM);

@@ -47,25 +47,25 @@ static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsi
 {
 	struct ppc_event ev = ppc_event_of(po, PPC_EV_PROGRESS, flags | PPC_EVF_HIT, index, nr);
 
-	ppc_upc_emit_cheap(po->sbi, &ev);
+	ppc_upc_emit_limited(po->sbi, &ev);
 }
 
 /*
  * Small windows and native read-around cause dozens of misses per MiB of a
  * mapping; waking the consumer for each would be costly.  The first miss in a
- * stretch of an open file wakes it; later ones there wait for the next
+ * MiB of an open file wakes it; later ones there wait for the next
  * wake-up, or a moment.
  */
-static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
+static bool ppc_miss_is_urgent(struct ppc_open *po, pgoff_t index)
 {
-	if (index - READ_ONCE(po->history.stretch) < PPC_STRETCH_PAGES)
+	if (index - READ_ONCE(po->history.urgent_page) < PPC_URGENT_PAGES)
 		return false;
-	WRITE_ONCE(po->history.stretch, index);
+	WRITE_ONCE(po->history.urgent_page, index);
 	return true;
 }
 
 /**
- * ppc_begins_unsure - whether this read will show if the file is cached
+ * ppc_tests_bypass - whether this read will show if the file is cached
  * @po: open file
  * @pos: of the read, in bytes
  *
@@ -75,21 +75,21 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
  * after some that have not, nothing is reported for this open file until one
  * does.
  */
-bool ppc_begins_unsure(struct ppc_open *po, loff_t pos)
+bool ppc_tests_bypass(struct ppc_open *po, loff_t pos)
 {
-	return READ_ONCE(po->history.unsure) &&
+	return READ_ONCE(po->history.bypass) &&
 	       !ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT);
 }
 
-/* After a read of at least one byte at @pos for which ppc_begins_unsure() was true. */
-void ppc_learn_cached(struct ppc_open *po, loff_t pos)
+/* After a read of at least one byte at @pos for which ppc_tests_bypass() was true. */
+void ppc_learn_bypass(struct ppc_open *po, loff_t pos)
 {
-	u8 unsure = READ_ONCE(po->history.unsure);
+	u8 bypass = READ_ONCE(po->history.bypass);
 
 	if (ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT))
-		WRITE_ONCE(po->history.unsure, 0);
-	else if (unsure && unsure < PPC_UNCACHED)
-		WRITE_ONCE(po->history.unsure, unsure + 1);
+		WRITE_ONCE(po->history.bypass, 0);
+	else if (bypass && bypass < PPC_BYPASS_ASSUMED)
+		WRITE_ONCE(po->history.bypass, bypass + 1);
 }
 
 static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
@@ -100,7 +100,7 @@ static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags
 	ppc_stat_add(po->sbi,
 		     kind == PPC_EV_MISS_READ ? PPC_STAT_MISSES_READ : PPC_STAT_MISSES_FAULT, 1);
 	trace_ppc_miss(ppc_dev_minor(po->sbi), ev.file_id, index, nr, kind);
-	ppc_upc_emit(po->sbi, &ev, ppc_enters_stretch(po, index));
+	ppc_upc_emit(po->sbi, &ev, ppc_miss_is_urgent(po, index));
 }
 
 /*
@@ -130,13 +130,13 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
 	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
 }
 
-/* Without told->lock it may not see the newest one. */
-static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
+/* Without events->lock it may not see the newest one. */
+static bool ppc_beacon_listed(const struct ppc_open_events *events, u64 key)
 {
-	unsigned int i, n = READ_ONCE(told->beacons);
+	unsigned int i, n = READ_ONCE(events->beacons);
 
 	for (i = 0; i < n; i++) {
-		if (READ_ONCE(told->beacon_recent[i]) == key)
+		if (READ_ONCE(events->beacon_recent[i]) == key)
 			return true;
 	}
 	return false;
@@ -148,29 +148,29 @@ static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
  */
 static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
-	struct ppc_open_told *told = &po->told;
+	struct ppc_open_events *events = &po->events;
 	u64 key = (beacon << 32) | (u32)current->tgid;
 	bool known;
 
-	if (likely(READ_ONCE(told->beacon_last) == key))
+	if (likely(READ_ONCE(events->beacon_last) == key))
 		return true;
 	/* nothing is written when threads read one descriptor in several strides */
-	if (ppc_beacon_listed(told, key))
+	if (ppc_beacon_listed(events, key))
 		return true;
-	spin_lock(&told->lock);
-	known = ppc_beacon_listed(told, key);
+	spin_lock(&events->lock);
+	known = ppc_beacon_listed(events, key);
 	if (!known) {
-		WRITE_ONCE(told->beacon_recent[told->beacon_next], key);
-		told->beacon_next = (told->beacon_next + 1) % PPC_BEACON_RECENT;
-		WRITE_ONCE(told->beacons, min(told->beacons + 1, PPC_BEACON_RECENT));
-		WRITE_ONCE(told->beacon_last, key);
+		WRITE_ONCE(events->beacon_recent[events->beacon_next], key);
+		events->beacon_next = (events->beacon_next + 1) % PPC_BEACON_RECENT;
+		WRITE_ONCE(events->beacons, min(events->beacons + 1, PPC_BEACON_RECENT));
+		WRITE_ONCE(events->beacon_last, key);
 	}
-	spin_unlock(&told->lock);
+	spin_unlock(&events->lock);
 	return known;
 }
 
 /**
- * ppc_read_notice - report a read that is about to happen
+ * ppc_report_read - report a read that is about to happen
  * @po: open file
  * @pos: in bytes
  * @count: in bytes
@@ -178,7 +178,7 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
  *
  * Context: may sleep (allocates page cache while a policy manages read-ahead).
  */
-void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
+void ppc_report_read(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
 	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	loff_t size = i_size_read(mapping->host);
@@ -186,7 +186,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 	unsigned int extents = 0;
 	pgoff_t first, last, at;
 	unsigned long nr;
-	u8 unsure;
+	u8 bypass;
 
 	if (!count || pos < 0 || pos >= size || IS_DAX(mapping->host))
 		return;
@@ -197,14 +197,14 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		nr = ppc_next_absent(mapping, &at, last);
 		if (!nr)
 			break;
-		unsure = READ_ONCE(po->history.unsure);
-		if (unlikely(unsure == PPC_UNCACHED))
+		bypass = READ_ONCE(po->history.bypass);
+		if (unlikely(bypass == PPC_BYPASS_ASSUMED))
 			return;
 		/* bounds a read of GiBs with many holes */
 		if (unlikely(++extents == PPC_READ_EXTENTS))
 			nr = last - at + 1;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
-		if (budget && !unsure && ppc_manages(po, mode) && !READ_ONCE(po->ra.random)) {
+		if (budget && !bypass && ppc_manages(po, mode) && !READ_ONCE(po->ra.random)) {
 			ppc_load_window(po, po->lower, at, min(nr, budget));
 			budget -= min(nr, budget);
 		}
@@ -326,7 +326,7 @@ static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 }
 
 /**
- * ppc_fault_notice - report a fault that is about to be handled
+ * ppc_report_fault - report a fault that is about to be handled
  * @po: open file of the VMA
  * @vmf: the fault
  * @mode: PPC_MODE_*, as read once by the caller, not 0
@@ -336,7 +336,7 @@ static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
  * Return: 0, or the result to end the fault with; then the lock is dropped, and
  * @po and the VMA may be gone
  */
-vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
+vm_fault_t ppc_report_fault(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit)
 {
 	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
@@ -371,7 +371,7 @@ vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned 
  * @po: open file of the VMA
  * @vmf: the fault
  * @ret: what the lower handler returned, not VM_FAULT_RETRY
- * @hit: from ppc_fault_notice()
+ * @hit: from ppc_report_fault()
  *
  * Context: mmap_lock or the VMA lock held, vmf->page locked if @ret says so.
  */

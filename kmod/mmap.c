@@ -10,20 +10,20 @@
  */
 #include "ppc.h"
 
-static struct ppc_open *ppc_vma_open(const struct vm_area_struct *vma)
+static struct ppc_open *ppc_open_of_vma(const struct vm_area_struct *vma)
 {
 	return container_of(vma->vm_ops, struct ppc_open, map.ops);
 }
 
 static vm_fault_t ppc_fault(struct vm_fault *vmf)
 {
-	struct ppc_open *po = ppc_vma_open(vmf->vma);
+	struct ppc_open *po = ppc_open_of_vma(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	bool hit = false;
 	vm_fault_t ret;
 
 	if (mode) {
-		ret = ppc_fault_notice(po, vmf, mode, &hit);
+		ret = ppc_report_fault(po, vmf, mode, &hit);
 		if (ret)
 			return ret;
 	}
@@ -54,7 +54,7 @@ static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t
  */
 static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
 {
-	struct ppc_open *po = ppc_vma_open(vmf->vma);
+	struct ppc_open *po = ppc_open_of_vma(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	u32 shift = READ_ONCE(po->sbi->beacon_shift);
 	pgoff_t from = start;
@@ -79,18 +79,18 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 	return ppc_lower_map_pages(po->map.lower, vmf, start, from, end);
 }
 
-static void ppc_vma_opened(struct vm_area_struct *vma)
+static void ppc_vm_open(struct vm_area_struct *vma)
 {
-	struct ppc_open *po = ppc_vma_open(vma);
+	struct ppc_open *po = ppc_open_of_vma(vma);
 
 	ppc_open_get(po);
 	if (po->map.lower->open)
 		po->map.lower->open(vma);
 }
 
-static void ppc_vma_closed(struct vm_area_struct *vma)
+static void ppc_vm_close(struct vm_area_struct *vma)
 {
-	struct ppc_open *po = ppc_vma_open(vma);
+	struct ppc_open *po = ppc_open_of_vma(vma);
 
 	if (po->map.lower->close)
 		po->map.lower->close(vma);
@@ -127,8 +127,8 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 	if (!po->map.lower) {
 		po->map.ops = *ops;
 		ppc_clear_mapped(&po->map.ops);
-		po->map.ops.open = ppc_vma_opened;
-		po->map.ops.close = ppc_vma_closed;
+		po->map.ops.open = ppc_vm_open;
+		po->map.ops.close = ppc_vm_close;
 		po->map.ops.fault = ppc_fault;
 		ppc_set_map_pages(po, ops);
 		/* pairs with the acquire in ppc_wrap_vm_ops() */

@@ -30,7 +30,7 @@ static int ppc_lower_flags(const struct file *file)
 {
 	unsigned int drop = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_DIRECT;
 
-	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_QUIET;
+	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_NONOTIFY;
 }
 
 /*
@@ -201,8 +201,8 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_nonotify(ppc_open_silent(sbi->silent, &real,
-					     O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
+	lower = ppc_nonotify(ppc_open_nonotify(sbi->nonotify_file, &real,
+					       O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
 	return ppc_no_openstale(lower);
@@ -222,12 +222,12 @@ void ppc_open_event(struct ppc_open *po, u8 kind)
 	if (kind == PPC_EV_OPEN) {
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-		po->open_told = ppc_upc_emit_cheap(sbi, &ev);
-	} else if (po->open_told) {
-		/* a consumer that was told of OPEN keeps state until CLOSE */
+		po->open_reported = ppc_upc_emit_limited(sbi, &ev);
+	} else if (po->open_reported) {
+		/* a consumer that was sent OPEN keeps state until CLOSE */
 		ppc_upc_emit(sbi, &ev, true);
 	} else {
-		ppc_upc_emit_cheap(sbi, &ev);
+		ppc_upc_emit_limited(sbi, &ev);
 	}
 }
 
@@ -241,10 +241,10 @@ void ppc_access_flush(struct ppc_open *po)
 {
 	struct ppc_event out;
 
-	spin_lock(&po->told.lock);
-	out = po->told.pending;
-	po->told.pending.length = 0;
-	spin_unlock(&po->told.lock);
+	spin_lock(&po->events.lock);
+	out = po->events.pending;
+	po->events.pending.length = 0;
+	spin_unlock(&po->events.lock);
 	if (out.length)
 		ppc_upc_queue(po->sbi, &out);
 }
@@ -252,12 +252,12 @@ void ppc_access_flush(struct ppc_open *po)
 /* Ends a pending access at release, when no other task has the file. */
 static void ppc_access_end(struct ppc_open *po)
 {
-	if (!list_empty_careful(&po->told.link)) {
+	if (!list_empty_careful(&po->events.link)) {
 		spin_lock(&po->sbi->pending_lock);
-		list_del_init(&po->told.link);
+		list_del_init(&po->events.link);
 		spin_unlock(&po->sbi->pending_lock);
 	}
-	if (po->told.pending.length)
+	if (po->events.pending.length)
 		ppc_access_flush(po);
 }
 
@@ -277,9 +277,9 @@ static void ppc_open_once(void *mem)
 {
 	struct ppc_open *po = mem;
 
-	spin_lock_init(&po->told.lock);
-	INIT_LIST_HEAD(&po->told.link);
-	po->told.pending.length = 0;
+	spin_lock_init(&po->events.lock);
+	INIT_LIST_HEAD(&po->events.link);
+	po->events.pending.length = 0;
 }
 
 static struct ppc_open *ppc_open_alloc(struct inode *inode)
@@ -298,16 +298,16 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->direct = false;
 	po->pinned = false;
 	po->denies_write = false;
-	po->open_told = false;
+	po->open_reported = false;
 	po->ra = (struct ppc_open_ra) {};
 	po->history = (struct ppc_open_history) {
-		.stretch = -PPC_STRETCH_PAGES,
+		.urgent_page = -PPC_URGENT_PAGES,
 		.beacon_page = ULONG_MAX,
-		.unsure = sbi->caller_cred ? PPC_UNSURE : 0,
+		.bypass = sbi->caller_cred ? PPC_BYPASS_POSSIBLE : 0,
 	};
-	po->told.beacons = 0;
-	po->told.beacon_next = 0;
-	po->told.beacon_last = 0;
+	po->events.beacons = 0;
+	po->events.beacon_next = 0;
+	po->events.beacon_last = 0;
 	po->map.lower = NULL;
 	return po;
 }
@@ -375,7 +375,7 @@ void ppc_open_put(struct ppc_open *po)
 	ppc_access_end(po);
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
-	ppc_sweep_used(po->sbi);
+	ppc_sweep_note_use(po->sbi);
 	if (po->pinned) {
 		INIT_WORK(&po->free_work, ppc_open_free_work);
 		queue_work(ppc_long_wq, &po->free_work);

@@ -24,7 +24,7 @@
 #define PPC_LEASE_MS_MAX	600000
 #define PPC_STEP_BYTES		(2UL << 20)	/* one step of LOAD; see load.c */
 #define PPC_STEP_PAGES		(PPC_STEP_BYTES >> PAGE_SHIFT)
-#define PPC_STRETCH_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* see ppc_enters_stretch() */
+#define PPC_URGENT_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* see ppc_miss_is_urgent() */
 
 struct fs_context;
 struct seq_file;
@@ -114,10 +114,10 @@ bool ppc_is_present(struct address_space *mapping, pgoff_t index);
 bool ppc_can_readahead(struct address_space *mapping);
 
 /* miss.c */
-bool ppc_begins_unsure(struct ppc_open *po, loff_t pos);
-void ppc_learn_cached(struct ppc_open *po, loff_t pos);
-void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
-vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
+bool ppc_tests_bypass(struct ppc_open *po, loff_t pos);
+void ppc_learn_bypass(struct ppc_open *po, loff_t pos);
+void ppc_report_read(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
+vm_fault_t ppc_report_fault(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit);
 pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon);
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
@@ -132,7 +132,7 @@ int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
 		       const struct ppc_attach *req);
 bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
 void ppc_open_list_add(struct ppc_open *po);
-void ppc_advised(struct ppc_open *po, int advice);
+void ppc_apply_advice(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
 
 static inline struct ppc_open_list *ppc_open_list_of(struct ppc_sb *sbi, const struct inode *inode)
@@ -155,8 +155,8 @@ void ppc_session_free(struct ppc_session *session);
 void ppc_session_describe(const struct ppc_session *session, struct ppc_attach *out);
 int ppc_session_mmap(struct ppc_session *session, struct vm_area_struct *vma);
 bool ppc_session_pending(const struct ppc_session *session);
-bool ppc_session_announce(struct ppc_session *session);
-bool ppc_session_stuck(struct ppc_session *session);
+bool ppc_session_prepare_sleep(struct ppc_session *session);
+bool ppc_session_lease_expired(struct ppc_session *session);
 void ppc_session_renew(struct ppc_session *session);
 void ppc_session_set_lease(struct ppc_session *session, u32 lease_ms);
 u32 ppc_session_lease_ms(const struct ppc_session *session);
@@ -166,8 +166,8 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 /* upc.c */
 bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
-bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev);
-void ppc_upc_late_work(struct work_struct *work);
+bool ppc_upc_emit_limited(struct ppc_sb *sbi, struct ppc_event *ev);
+void ppc_upc_wake_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 
 /* upc_dev.c */
@@ -222,13 +222,13 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 
 /* sweep.c */
 void ppc_sweep_start(struct ppc_sb *sbi);
-void ppc_sweep_first(struct ppc_sb *sbi);
+void ppc_sweep_note_first_use(struct ppc_sb *sbi);
 
 /* A name was found or a file closed: the sweep may have something to drop. */
-static inline void ppc_sweep_used(struct ppc_sb *sbi)
+static inline void ppc_sweep_note_use(struct ppc_sb *sbi)
 {
-	if (!READ_ONCE(sbi->used))
-		ppc_sweep_first(sbi);
+	if (!READ_ONCE(sbi->recently_used))
+		ppc_sweep_note_first_use(sbi);
 }
 
 void ppc_sweep_work(struct work_struct *work);

@@ -17,10 +17,10 @@
 struct ppc_dev {
 	struct device dev;
 	struct cdev cdev;
-	struct rw_semaphore alive;
-	struct ppc_sb *sbi;		/* under alive; NULL after unmount */
+	struct rw_semaphore unmount_rwsem;
+	struct ppc_sb *sbi;		/* under unmount_rwsem; NULL after unmount */
 	bool dying;
-	wait_queue_head_t gone;		/* woken at unmount */
+	wait_queue_head_t unmount_wait;	/* woken at unmount */
 };
 
 /* One open of the device. */

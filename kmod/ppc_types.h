@@ -112,7 +112,7 @@ struct ppc_sb {
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
 	struct vfsmount *fanotify_mnt;	/* writable if BASE is: for the events of marks.c */
 	const struct cred *cred;	/* of the mounter */
-	struct file *silent;		/* see ppc_open_silent(); NULL where unused */
+	struct file *nonotify_file;	/* see ppc_open_nonotify(); NULL where unused */
 	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
@@ -130,15 +130,15 @@ struct ppc_sb {
 	u32 beacon_shift;		/* in force, in pages */
 	int minor;			/* of dev, like dying */
 	bool dying;			/* READ_ONCE; no ioctl may begin */
-	bool used;			/* since the last sweep; see sweep.c */
-	bool resting;			/* no sweep is scheduled */
+	bool recently_used;		/* since the last sweep; see sweep.c */
+	bool sweep_stopped;		/* no sweep is scheduled */
 	bool expired;			/* the last lease ran out */
 
 	/* Written by each open and close. */
 	struct ppc_open_list open_lists[PPC_OPEN_LISTS];
 	atomic_t next_open_id ____cacheline_aligned_in_smp;
 
-	/* Written while tracing; the lock protects pending and ppc_open.told.link. */
+	/* Written while tracing; the lock protects pending and ppc_open.events.link. */
 	spinlock_t pending_lock ____cacheline_aligned_in_smp;
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
 	u64 recent_faults[PPC_RECENT_FAULTS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
@@ -147,7 +147,7 @@ struct ppc_sb {
 	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
 	struct mutex flush_mutex;	/* one flush at a time; inside attach_mutex */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
-	struct delayed_work late_work;	/* wakes the consumer for events that could wait */
+	struct delayed_work wake_work;	/* wakes the consumer for events that could wait */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
 	struct delayed_work sweep_work;
@@ -191,23 +191,23 @@ struct ppc_open_map {
 
 /*
  * History of the last accesses.  Read and written without a lock: of two
- * writers one is lost, and the consumer is woken or told once too often.
+ * writers one is lost, and the consumer gets a wake-up or an event too many.
  */
 struct ppc_open_history {
-	pgoff_t stretch;		/* of the last miss that woke the consumer at once */
+	pgoff_t urgent_page;		/* of the last miss that woke the consumer at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
-	u8 unsure;			/* see ppc_begins_unsure() */
+	u8 bypass;			/* see ppc_tests_bypass() */
 };
 
-/* ppc_open_history.unsure: 0, or one more than the reads that left no page in the cache. */
-#define PPC_UNSURE	1
-#define PPC_UNCACHED	5
+/* ppc_open_history.bypass: 0, or one more than the reads that left no page in the cache. */
+#define PPC_BYPASS_POSSIBLE	1
+#define PPC_BYPASS_ASSUMED	5
 
 /* Strides of one descriptor that threads of a process may read in at a time. */
 #define PPC_BEACON_RECENT	16
 
-/* State of a descriptor's reports.  Under lock; @link under ppc_sb.pending_lock. */
-struct ppc_open_told {
+/* State of a descriptor's events.  Under lock; @link under ppc_sb.pending_lock. */
+struct ppc_open_events {
 	spinlock_t lock;		/* all except link and reads of beacons */
 	u8 beacons;			/* number in use; READ_ONCE without the lock */
 	u8 beacon_next;			/* the next to replace */
@@ -233,13 +233,13 @@ struct ppc_open {
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
 	bool denies_write;		/* see ppc_deny_write() */
-	bool open_told;			/* OPEN was reported */
+	bool open_reported;		/* OPEN was reported */
 	struct path pin;
 	struct work_struct free_work;	/* frees it after the last reference */
 
 	struct ppc_open_ra ra;
 	struct ppc_open_history history;
-	struct ppc_open_told told;
+	struct ppc_open_events events;
 	struct ppc_open_map map;
 };
 

@@ -129,7 +129,7 @@ bool ppc_session_pending(const struct ppc_session *s)
 }
 
 /**
- * ppc_session_stuck - whether the lease has run out
+ * ppc_session_lease_expired - whether the lease has run out
  * @s: session
  *
  * It has if a ring held records for lease_ms, its tail did not move, and no
@@ -137,7 +137,7 @@ bool ppc_session_pending(const struct ppc_session *s)
  *
  * Context: one caller at a time.
  */
-bool ppc_session_stuck(struct ppc_session *s)
+bool ppc_session_lease_expired(struct ppc_session *s)
 {
 	unsigned long lease = msecs_to_jiffies(READ_ONCE(s->lease_ms));
 	unsigned long now = jiffies;
@@ -179,7 +179,7 @@ u32 ppc_session_lease_ms(const struct ppc_session *s)
 }
 
 /**
- * ppc_session_announce - the consumer is about to sleep
+ * ppc_session_prepare_sleep - the consumer is about to sleep
  * @s: session
  *
  * User space sets need_wakeup too, but a wake-up under way may clear it after
@@ -187,7 +187,7 @@ u32 ppc_session_lease_ms(const struct ppc_session *s)
  *
  * Return: false when events are pending
  */
-bool ppc_session_announce(struct ppc_session *s)
+bool ppc_session_prepare_sleep(struct ppc_session *s)
 {
 	WRITE_ONCE(s->consumer->need_wakeup, 1);
 	/* (B) need_wakeup before the heads */

@@ -127,7 +127,7 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	xa_init_flags(&sbi->inodes, XA_FLAGS_ACCOUNT);
 	init_completion(&sbi->kobj_gone);
 	INIT_DELAYED_WORK(&sbi->flush_work, ppc_access_flush_work);
-	INIT_DELAYED_WORK(&sbi->late_work, ppc_upc_late_work);
+	INIT_DELAYED_WORK(&sbi->wake_work, ppc_upc_wake_work);
 	INIT_DELAYED_WORK(&sbi->sweep_work, ppc_sweep_work);
 	return sbi;
 }
@@ -138,8 +138,8 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 
 	WARN_ON_ONCE(ppc_nr_open(sbi));
 	xa_destroy(&sbi->inodes);
-	if (!IS_ERR_OR_NULL(sbi->silent))
-		fput(sbi->silent);
+	if (!IS_ERR_OR_NULL(sbi->nonotify_file))
+		fput(sbi->nonotify_file);
 	/* Waits for an RCU grace period: RCU walks may still look at what is freed below. */
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
@@ -273,8 +273,8 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 		goto out;
 	}
 
-	sbi->silent = ppc_silent_create();
-	err = PTR_ERR_OR_ZERO(sbi->silent);
+	sbi->nonotify_file = ppc_nonotify_file_create();
+	err = PTR_ERR_OR_ZERO(sbi->nonotify_file);
 	if (err)
 		goto out;
 	err = vfs_getattr_nosec(&path, &stat, STATX_BASIC_STATS, AT_STATX_DONT_SYNC);
@@ -318,7 +318,7 @@ void ppc_kill_sb(struct super_block *sb)
 		ppc_stats_remove(sbi);
 		cancel_delayed_work_sync(&sbi->sweep_work);
 		cancel_delayed_work_sync(&sbi->flush_work);
-		cancel_delayed_work_sync(&sbi->late_work);
+		cancel_delayed_work_sync(&sbi->wake_work);
 	}
 	kill_anon_super(sb);
 	if (sbi)

@@ -4,10 +4,10 @@
  * model below (or a rename over it) would free no space until memory is short.
  * Every 2 s it drops the names of files that are deleted below and not open.
  *
- * A mount that was idle for a while rests: it drops all names, so nothing that
- * could be deleted is held, until the next look-up of a name.  A mount with an
- * open file, a working directory, or an attached policy, whose ids must stay,
- * is swept every 8 s while idle.
+ * A mount that was idle for a while drops all names, so nothing that could be
+ * deleted is held, and is not swept until the next look-up of a name.  A mount
+ * with an open file, a working directory, or an attached policy, whose ids must
+ * stay, is swept every 8 s while idle.
  */
 #include <linux/dcache.h>
 #include <linux/magic.h>
@@ -17,7 +17,7 @@
 #define PPC_SWEEP_PERIOD	(2 * HZ)
 #define PPC_SWEEP_IDLE		(8 * HZ)
 /* Periods without a new name or a closed file that make a mount idle. */
-#define PPC_SWEEP_REST		15
+#define PPC_IDLE_SWEEPS		15
 #define PPC_SWEEP_BATCH		1024
 /* A sweep over many inodes is done in turns of at most this time. */
 #define PPC_SWEEP_TURN_NS	(2 * NSEC_PER_MSEC)
@@ -140,7 +140,7 @@ static bool ppc_sweep_turn(struct ppc_sb *sbi)
 }
 
 /* Drops all unused names, and through ppc_drop_inode() their inodes. */
-static void ppc_let_go(struct ppc_sb *sbi)
+static void ppc_drop_all_names(struct ppc_sb *sbi)
 {
 	struct ppc_inode *pi;
 	unsigned long id;
@@ -170,44 +170,44 @@ static void ppc_sweep_in(struct ppc_sb *sbi, unsigned long delay)
 	queue_delayed_work(ppc_long_wq, &sbi->sweep_work, delay);
 }
 
-/* The barriers (C) are drawn in README.md: going to rest, and using the mount. */
+/* The barriers (C) are drawn in README.md: stopping the sweeps, and using the mount. */
 void ppc_sweep_work(struct work_struct *work)
 {
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
 
 	if (!sbi->sweep_at) {
 		/* (C) before looking for names to drop */
-		smp_store_mb(sbi->resting, false);
-		sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
+		smp_store_mb(sbi->sweep_stopped, false);
+		sbi->idle_sweeps = xchg(&sbi->recently_used, false) ? 0 : sbi->idle_sweeps + 1;
 	}
 	if (!ppc_sweep_turn(sbi)) {
 		ppc_sweep_in(sbi, PPC_SWEEP_TURN);
 		return;
 	}
-	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !READ_ONCE(sbi->mode)) {
-		/* (C) before reading used */
-		smp_store_mb(sbi->resting, true);
+	if (sbi->idle_sweeps >= PPC_IDLE_SWEEPS && !READ_ONCE(sbi->mode)) {
+		/* (C) before reading recently_used */
+		smp_store_mb(sbi->sweep_stopped, true);
 		/* a later attach counts as use, which keeps the ids */
-		if (!READ_ONCE(sbi->used))
-			ppc_let_go(sbi);
-		if (!READ_ONCE(sbi->used) && ppc_is_empty(sbi))
+		if (!READ_ONCE(sbi->recently_used))
+			ppc_drop_all_names(sbi);
+		if (!READ_ONCE(sbi->recently_used) && ppc_is_empty(sbi))
 			return;
-		WRITE_ONCE(sbi->resting, false);
+		WRITE_ONCE(sbi->sweep_stopped, false);
 	}
-	ppc_sweep_in(sbi, sbi->idle_sweeps >= PPC_SWEEP_REST ? PPC_SWEEP_IDLE : PPC_SWEEP_PERIOD);
+	ppc_sweep_in(sbi, sbi->idle_sweeps >= PPC_IDLE_SWEEPS ? PPC_SWEEP_IDLE : PPC_SWEEP_PERIOD);
 }
 
 /**
- * ppc_sweep_first - note the first use since the last sweep
+ * ppc_sweep_note_first_use - note the first use since the last sweep
  * @sbi: mount
  *
  * Context: any.
  */
-void ppc_sweep_first(struct ppc_sb *sbi)
+void ppc_sweep_note_first_use(struct ppc_sb *sbi)
 {
-	/* (C) before reading resting */
-	smp_store_mb(sbi->used, true);
-	if (READ_ONCE(sbi->resting))
+	/* (C) before reading sweep_stopped */
+	smp_store_mb(sbi->recently_used, true);
+	if (READ_ONCE(sbi->sweep_stopped))
 		ppc_sweep_in(sbi, PPC_SWEEP_PERIOD);
 }
 

@@ -11,7 +11,7 @@
 #define PPC_ACCESS_MAX_NS	(100 * NSEC_PER_MSEC)
 #define PPC_ACCESS_FLUSH_MS	100
 
-/* Caller holds po->told.lock. */
+/* Caller holds po->events.lock. */
 static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_event *ev)
 {
 	u64 pending_end = pending->offset + pending->length;
@@ -23,12 +23,12 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
-/* Lists a file for the flush, which unlists it before looking; caller holds po->told.lock. */
+/* Lists a file for the flush, which unlists it before looking; caller holds po->events.lock. */
 static void ppc_access_list(struct ppc_open *po)
 {
 	spin_lock(&po->sbi->pending_lock);
-	if (list_empty(&po->told.link))
-		list_add_tail(&po->told.link, &po->sbi->pending);
+	if (list_empty(&po->events.link))
+		list_add_tail(&po->events.link, &po->sbi->pending);
 	spin_unlock(&po->sbi->pending_lock);
 }
 
@@ -55,20 +55,20 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 
 	if (!ppc_upc_stamp(po->sbi, &ev))
 		return;
-	spin_lock(&po->told.lock);
-	if (ppc_access_merges(&po->told.pending, &ev)) {
-		struct ppc_event *pending = &po->told.pending;
+	spin_lock(&po->events.lock);
+	if (ppc_access_merges(&po->events.pending, &ev)) {
+		struct ppc_event *pending = &po->events.pending;
 
 		pending->length = max(pending->offset + pending->length,
 				      ev.offset + ev.length) - pending->offset;
 		ppc_stat_add(po->sbi, PPC_STAT_COALESCED, 1);
 	} else {
-		out = po->told.pending;
-		po->told.pending = ev;
-		if (list_empty(&po->told.link))
+		out = po->events.pending;
+		po->events.pending = ev;
+		if (list_empty(&po->events.link))
 			ppc_access_list(po);
 	}
-	spin_unlock(&po->told.lock);
+	spin_unlock(&po->events.lock);
 	if (out.length)
 		ppc_upc_queue(po->sbi, &out);
 }
@@ -80,11 +80,11 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *li
 
 	spin_lock(&sbi->pending_lock);
 	while (!found && !list_empty(list)) {
-		po = list_first_entry(list, struct ppc_open, told.link);
+		po = list_first_entry(list, struct ppc_open, events.link);
 		if (ppc_open_try_get(po))
 			found = po;
 		/* a file with no references left may be freed from here on, see open.c */
-		list_del_init_careful(&po->told.link);
+		list_del_init_careful(&po->events.link);
 	}
 	spin_unlock(&sbi->pending_lock);
 	return found;

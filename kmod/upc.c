@@ -26,10 +26,10 @@
 
 /*
  * A sleeping consumer is not woken for events that can wait until none came for
- * PPC_LATE_MS, at most PPC_LATE_TURNS times in a row.
+ * PPC_WAKE_DELAY_MS, at most PPC_WAKE_DELAYS_MAX times in a row.
  */
-#define PPC_LATE_MS		50U
-#define PPC_LATE_TURNS		20U
+#define PPC_WAKE_DELAY_MS	50U
+#define PPC_WAKE_DELAYS_MAX	20U
 
 /* Fills in the current task and the time. */
 static void ppc_stamp(const struct ppc_session *s, struct ppc_event *ev)
@@ -116,7 +116,7 @@ static enum ppc_stat ppc_ring_put(struct ppc_session *s, u32 cpu, const struct p
 	return PPC_STAT_QUEUED;
 }
 
-static void ppc_wake_reader(struct ppc_sb *sbi, struct ppc_session *s)
+static void ppc_wake_consumer(struct ppc_sb *sbi, struct ppc_session *s)
 {
 	WRITE_ONCE(s->consumer->need_wakeup, 0);
 	ppc_stat_add(sbi, PPC_STAT_WAKEUPS, 1);
@@ -127,41 +127,41 @@ static void ppc_wake_reader(struct ppc_sb *sbi, struct ppc_session *s)
  * Whether the consumer may sleep on: events came since the last look, and its
  * lease is far from out.
  */
-static bool ppc_may_put_off(struct ppc_session *s)
+static bool ppc_may_delay_wakeup(struct ppc_session *s)
 {
-	u32 most = min(READ_ONCE(s->lease_ms) / 2 / PPC_LATE_MS, PPC_LATE_TURNS);
-	u32 i, before = s->late_heads;
+	u32 most = min(READ_ONCE(s->lease_ms) / 2 / PPC_WAKE_DELAY_MS, PPC_WAKE_DELAYS_MAX);
+	u32 i, before = s->wake_heads;
 
-	s->late_heads = 0;
+	s->wake_heads = 0;
 	for (i = 0; i < s->nr_rings; i++)
-		s->late_heads += READ_ONCE(s->rings[i].head);
-	return s->late_heads != before && ++s->late_turns < most;
+		s->wake_heads += READ_ONCE(s->rings[i].head);
+	return s->wake_heads != before && ++s->wake_delays < most;
 }
 
 /**
- * ppc_upc_late_work - wake the consumer for events that could wait
+ * ppc_upc_wake_work - wake the consumer for events that could wait
  * @work: of a mount
  */
-void ppc_upc_late_work(struct work_struct *work)
+void ppc_upc_wake_work(struct work_struct *work)
 {
-	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, late_work);
+	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, wake_work);
 	struct ppc_session *s;
-	bool soon;
+	bool urgent;
 
 	rcu_read_lock();
 	s = rcu_dereference(sbi->session);
 	if (!s)
 		goto out;
 	/* a full barrier before the rings: a task that saw it set has queued its event */
-	soon = xchg(&s->soon, false);
+	urgent = xchg(&s->urgent_pending, false);
 	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
-		s->late_turns = 0;
-	} else if (!soon && ppc_may_put_off(s)) {
-		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));
+		s->wake_delays = 0;
+	} else if (!urgent && ppc_may_delay_wakeup(s)) {
+		schedule_delayed_work(&sbi->wake_work, msecs_to_jiffies(PPC_WAKE_DELAY_MS));
 	} else {
-		s->late_turns = 0;
+		s->wake_delays = 0;
 		ppc_stat_add(sbi, PPC_STAT_WAKEUPS_LATE, 1);
-		ppc_wake_reader(sbi, s);
+		ppc_wake_consumer(sbi, s);
 	}
 out:
 	rcu_read_unlock();
@@ -171,14 +171,14 @@ out:
  * Wakes the consumer at the next tick: for urgent events of a task that has woken
  * it at once too often.
  */
-static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
+static void ppc_wake_at_tick(struct ppc_sb *sbi, struct ppc_session *s)
 {
-	/* soon alone is not enough: work that found the session detached left it set */
-	if (READ_ONCE(s->soon) && delayed_work_pending(&sbi->late_work))
+	/* urgent_pending alone is not enough: work that found the session detached left it set */
+	if (READ_ONCE(s->urgent_pending) && delayed_work_pending(&sbi->wake_work))
 		return;
-	WRITE_ONCE(s->soon, true);
-	cancel_delayed_work(&sbi->late_work);
-	schedule_delayed_work(&sbi->late_work, 1);
+	WRITE_ONCE(s->urgent_pending, true);
+	cancel_delayed_work(&sbi->wake_work);
+	schedule_delayed_work(&sbi->wake_work, 1);
 }
 
 static void ppc_enqueue_wake(struct ppc_sb *sbi, struct ppc_session *s, u32 cpu,
@@ -186,13 +186,13 @@ static void ppc_enqueue_wake(struct ppc_sb *sbi, struct ppc_session *s, u32 cpu,
 {
 	/* Do not delay when the ring may fill up meanwhile. */
 	if (ppc_ring_used(s, cpu) >= s->entries / 2)
-		ppc_wake_reader(sbi, s);
+		ppc_wake_consumer(sbi, s);
 	else if (urgent && ppc_fair_allows(s->fair, PPC_FAIR_WAKE, ev))
-		ppc_wake_reader(sbi, s);
+		ppc_wake_consumer(sbi, s);
 	else if (urgent)
-		ppc_wake_soon(sbi, s);
-	else if (!delayed_work_pending(&sbi->late_work))
-		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));
+		ppc_wake_at_tick(sbi, s);
+	else if (!delayed_work_pending(&sbi->wake_work))
+		schedule_delayed_work(&sbi->wake_work, msecs_to_jiffies(PPC_WAKE_DELAY_MS));
 }
 
 static void ppc_enqueue(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev,
@@ -239,16 +239,16 @@ void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent)
 	rcu_read_unlock();
 }
 
-static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev)
+static bool ppc_limit_allows(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev)
 {
 	if (ev->kind == PPC_EV_PROGRESS)
-		return ppc_fair_position(s->fair, ev,
-					 PAGE_SIZE << READ_ONCE(sbi->beacon_shift));
+		return ppc_fair_allows_progress(s->fair, ev,
+						PAGE_SIZE << READ_ONCE(sbi->beacon_shift));
 	return ppc_fair_allows(s->fair, PPC_FAIR_OPEN, ev);
 }
 
 /**
- * ppc_upc_emit_cheap - ppc_upc_emit() with a limit, for events that a task can
+ * ppc_upc_emit_limited - ppc_upc_emit() with a limit, for events that a task can
  * cause for free
  * @sbi: mount
  * @ev: PROGRESS, OPEN or CLOSE
@@ -258,7 +258,7 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
  * Context: as ppc_upc_emit().
  * Return: whether the limit allowed it
  */
-bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_emit_limited(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
 	bool allowed = false;
@@ -269,7 +269,7 @@ bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
 		ppc_drop_detached(sbi, ev);
 	} else {
 		ppc_stamp(s, ev);
-		allowed = ppc_hint_allowed(sbi, s, ev);
+		allowed = ppc_limit_allows(sbi, s, ev);
 		if (allowed) {
 			ppc_enqueue(sbi, s, ev, true);
 		} else {

@@ -36,9 +36,9 @@ struct ppc_session {
 	u32 entries;			/* per ring, power of two */
 	u32 nr_rings;
 	u32 lease_ms;
-	bool soon;			/* an urgent event waits; see ppc_wake_soon() */
-	u32 late_turns;			/* used by ppc_upc_late_work() only, like late_heads */
-	u32 late_heads;
+	bool urgent_pending;		/* an urgent event waits; see ppc_wake_at_tick() */
+	u32 wake_delays;		/* used by ppc_upc_wake_work() only, like wake_heads */
+	u32 wake_heads;
 	struct ppc_fair *fair;
 	unsigned long renewed;		/* jiffies of the last ioctl of its descriptor */
 	struct ppc_ring rings[];
@@ -66,7 +66,7 @@ enum ppc_fair_kind {
 struct ppc_fair *ppc_fair_create(void);
 void ppc_fair_free(struct ppc_fair *fair);
 bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struct ppc_event *ev);
-bool ppc_fair_position(struct ppc_fair *fair, const struct ppc_event *ev, u32 beacon_bytes);
+bool ppc_fair_allows_progress(struct ppc_fair *fair, const struct ppc_event *ev, u32 beacon_bytes);
 bool ppc_fair_share(const struct ppc_session *s, u32 ring, u32 used, const struct ppc_event *ev);
 
 #endif /* PPC_UPC_H */

@@ -4,13 +4,13 @@
  *
  * struct ppc_dev is counted apart from the super block: it lives while a
  * process has the device open, and dev->sbi is NULL from the unmount on.  Each
- * ioctl holds dev->alive for reading, the unmount takes it for writing:
+ * ioctl holds dev->unmount_rwsem for reading, the unmount takes it for writing:
  *
  *	ioctl				unmount
- *	down_read(alive)		dying = true
- *	sbi = dev->sbi or -ENODEV	down_write(alive)	waits
+ *	down_read(unmount_rwsem)	dying = true
+ *	sbi = dev->sbi or -ENODEV	down_write(unmount_rwsem)	waits
  *	LOAD looks at dying		dev->sbi = NULL
- *	up_read(alive)			up_write(alive)
+ *	up_read(unmount_rwsem)		up_write(unmount_rwsem)
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -45,10 +45,10 @@ static void ppc_lease_work(struct work_struct *work)
 	struct ppc_devfile *df = container_of(work, struct ppc_devfile, lease_work.work);
 	struct ppc_dev *dev = df->dev;
 
-	down_read(&dev->alive);
+	down_read(&dev->unmount_rwsem);
 	mutex_lock(&df->lock);
 	if (dev->sbi && df->attached) {
-		if (!ppc_session_stuck(df->session)) {
+		if (!ppc_session_lease_expired(df->session)) {
 			schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
 		} else {
 			df->attached = false;
@@ -58,7 +58,7 @@ static void ppc_lease_work(struct work_struct *work)
 		}
 	}
 	mutex_unlock(&df->lock);
-	up_read(&dev->alive);
+	up_read(&dev->unmount_rwsem);
 }
 
 /**
@@ -139,10 +139,10 @@ static int ppc_dev_release(struct inode *inode, struct file *file)
 
 	cancel_delayed_work_sync(&df->lease_work);
 	if (df->session) {
-		down_read(&dev->alive);
+		down_read(&dev->unmount_rwsem);
 		if (dev->sbi)
 			ppc_detach_session(dev->sbi, df->session, false);
-		up_read(&dev->alive);
+		up_read(&dev->unmount_rwsem);
 		/* wait for writers that still see its rings */
 		synchronize_rcu();
 		ppc_session_free(df->session);
@@ -159,11 +159,11 @@ static __poll_t ppc_dev_poll(struct file *file, poll_table *wait)
 	struct ppc_session *session = ppc_devfile_session(df);
 	__poll_t events = 0;
 
-	poll_wait(file, &df->dev->gone, wait);
+	poll_wait(file, &df->dev->unmount_wait, wait);
 	if (session) {
 		poll_wait(file, ppc_session_wait(session), wait);
 		if (poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM) ?
-		    !ppc_session_announce(session) : ppc_session_pending(session))
+		    !ppc_session_prepare_sleep(session) : ppc_session_pending(session))
 			events |= EPOLLIN | EPOLLRDNORM;
 		if (READ_ONCE(df->expired))
 			events |= EPOLLERR | EPOLLHUP;
@@ -199,7 +199,7 @@ static void ppc_dev_free(struct device *device)
 	kfree(dev);
 }
 
-static void ppc_dev_dies(struct ppc_sb *sbi, struct ppc_dev *dev)
+static void ppc_dev_set_dying(struct ppc_sb *sbi, struct ppc_dev *dev)
 {
 	WRITE_ONCE(dev->dying, true);
 	WRITE_ONCE(sbi->dying, true);
@@ -208,12 +208,12 @@ static void ppc_dev_dies(struct ppc_sb *sbi, struct ppc_dev *dev)
 /* Detaches open descriptors from the mount; waits for running ioctls. */
 static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
 {
-	ppc_dev_dies(sbi, dev);
-	down_write(&dev->alive);
+	ppc_dev_set_dying(sbi, dev);
+	down_write(&dev->unmount_rwsem);
 	ppc_detach_session(sbi, NULL, false);
 	dev->sbi = NULL;
-	up_write(&dev->alive);
-	wake_up_interruptible_all(&dev->gone);
+	up_write(&dev->unmount_rwsem);
+	wake_up_interruptible_all(&dev->unmount_wait);
 }
 
 /**
@@ -239,8 +239,8 @@ int ppc_dev_create(struct ppc_sb *sbi)
 	dev->dev.class = &ppc_class;
 	dev->dev.devt = MKDEV(MAJOR(ppc_first_dev), minor);
 	dev->dev.release = ppc_dev_free;
-	init_rwsem(&dev->alive);
-	init_waitqueue_head(&dev->gone);
+	init_rwsem(&dev->unmount_rwsem);
+	init_waitqueue_head(&dev->unmount_wait);
 	dev->sbi = sbi;
 	cdev_init(&dev->cdev, &ppc_dev_ops);
 	dev->cdev.owner = THIS_MODULE;
@@ -271,7 +271,7 @@ void ppc_dev_shutdown(struct ppc_sb *sbi)
 
 	if (!dev)
 		return;
-	ppc_dev_dies(sbi, dev);
+	ppc_dev_set_dying(sbi, dev);
 	cdev_device_del(&dev->cdev, &dev->dev);
 	ppc_dev_orphan(sbi, dev);
 }

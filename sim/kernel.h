@@ -163,8 +163,8 @@ class Kernel {
     uint64_t time_ns = 0;
     uint64_t first = 0, end = 0;  // accesses not reported yet
     uint8_t flags = 0;
-    uint64_t told = 0, told_end = 0;  // the last position
-    bool is_told = false;
+    uint64_t reported = 0, reported_end = 0;  // the last position
+    bool is_reported = false;
     uint64_t miss_end = 0, miss_to = 0;  // insertions reported up to, and inserted up to
     bool has_missed = false;
     EventKind miss_kind = EventKind::kMissFault;

@@ -75,13 +75,13 @@ void Kernel::NoteAccess(const Thread* thread, const CacheFile* file, uint32_t fi
     }
   }
   if (!devices_[file->mount].options.progress) return;
-  if (reader.is_told && !is_back && offset / beacon_ == reader.told / beacon_ &&
-      end <= reader.told_end + beacon_) {
+  if (reader.is_reported && !is_back && offset / beacon_ == reader.reported / beacon_ &&
+      end <= reader.reported_end + beacon_) {
     return;
   }
-  reader.is_told = true;
-  reader.told = offset;
-  reader.told_end = end;
+  reader.is_reported = true;
+  reader.reported = offset;
+  reader.reported_end = end;
   Tell(reader, EventKind::kProgress, flags, offset, end);
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "daemon/backend/file_cache.h"
-#include "daemon/backend/observer/evict_ladder.h"
+#include "daemon/backend/observer/evict_range.h"
 #include "daemon/base/clock.h"
 #include "tools/model/common/options.h"
 

@@ -18,9 +18,9 @@ Result<std::unique_ptr<BurnGroups>> BurnGroups::Open(Cgroup payer,
     if (!opened) return opened.error();
     loader = std::move(*opened);
   }
-  Result<StretchPtr> first = groups->Begin(0);
+  Result<GroupPtr> first = groups->Begin(0);
   if (!first) return first.error();
-  groups->present_ = std::move(*first);
+  groups->current_ = std::move(*first);
   return groups;
 }
 
@@ -34,66 +34,66 @@ BurnGroups::~BurnGroups() {
 }
 
 // mutex_ is held, and no thread loads by this loader.
-Result<BurnGroups::StretchPtr> BurnGroups::Begin(size_t loader) {
-  auto stretch = std::make_shared<Stretch>();
-  stretch->name = BurnParent::NameOf(++last_);
-  stretch->loader = loader;
+Result<BurnGroups::GroupPtr> BurnGroups::Begin(size_t loader) {
+  auto group = std::make_shared<Group>();
+  group->name = BurnParent::NameOf(++last_);
+  group->loader = loader;
   if (const auto memory = parent_->payer().Read(1.0, /*with_cache=*/false))
-    stretch->most = std::clamp(memory->limit / kMostGroups, kStretch, kMostStretch);
-  Result<UniqueFd> made = parent_->Make(stretch->name);
+    group->most = std::clamp(memory->limit / kMostGroups, kGroupBytes, kMostGroupBytes);
+  Result<UniqueFd> made = parent_->Make(group->name);
   if (!made) return made.error();
-  stretch->directory = std::move(*made);
-  if (const int code = loaders_[loader]->MoveTo(stretch->directory.Get()); code != 0) {
-    (void)parent_->Remove(stretch->name);
+  group->directory = std::move(*made);
+  if (const int code = loaders_[loader]->MoveTo(group->directory.Get()); code != 0) {
+    (void)parent_->Remove(group->name);
     return PosixError("load in a burn group", code);
   }
   std::erase_if(to_remove_, [this](const std::string& name) { return parent_->Remove(name); });
-  (void)parent_->Follow();
-  return stretch;
+  (void)parent_->UpdateLimit();
+  return group;
 }
 
-BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes) {
-  std::vector<StretchPtr> done;
+BurnGroups::GroupPtr BurnGroups::Enter(uint64_t bytes) {
+  std::vector<GroupPtr> done;
   std::unique_lock lock(mutex_);
-  left_.wait(lock, [this] { return !is_turning_; });
-  if (present_->is_full || (present_->bytes != 0 && present_->bytes + bytes > present_->most)) {
-    is_turning_ = true;
-    const size_t next = 1 - present_->loader;
+  left_.wait(lock, [this] { return !is_switching_; });
+  if (current_->is_full || (current_->bytes != 0 && current_->bytes + bytes > current_->most)) {
+    is_switching_ = true;
+    const size_t next = 1 - current_->loader;
     left_.wait(lock, [this, next] { return loading_[next] == 0; });
-    Result<StretchPtr> stretch = Begin(next);
-    is_turning_ = false;
+    Result<GroupPtr> group = Begin(next);
+    is_switching_ = false;
     left_.notify_all();
-    if (!stretch) return nullptr;
-    const bool was_full = std::exchange(present_->is_full, true);
-    if (!was_full && present_->needed == 0 && present_->loading == 0) done.push_back(present_);
-    present_ = std::move(*stretch);
+    if (!group) return nullptr;
+    const bool was_full = std::exchange(current_->is_full, true);
+    if (!was_full && current_->needed == 0 && current_->loading == 0) done.push_back(current_);
+    current_ = std::move(*group);
   }
-  StretchPtr stretch = present_;
-  stretch->bytes += bytes;
-  ++stretch->loading;
-  ++loading_[stretch->loader];
+  GroupPtr group = current_;
+  group->bytes += bytes;
+  ++group->loading;
+  ++loading_[group->loader];
   lock.unlock();
   Empty(done);
-  return stretch;
+  return group;
 }
 
-void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, uint64_t asked,
+void BurnGroups::Leave(const GroupPtr& group, uint64_t number, uint64_t asked,
                        const ppc_load* loaded) {
-  std::vector<StretchPtr> done;
+  std::vector<GroupPtr> done;
   {
     const std::lock_guard lock(mutex_);
     if (loaded != nullptr && loaded->loaded > 0) {
       const uint64_t end = loaded->offset + loaded->done;
       Forget(number, loaded->offset, end, /*is_released=*/false, &done);
-      Cut(&untold_, number, loaded->offset, end, [](const StretchPtr&, uint64_t, uint64_t) {});
-      parts_[{number, loaded->offset}] = Part{end, stretch};
-      stretch->needed += loaded->done;
+      Cut(&unreported_, number, loaded->offset, end, [](const GroupPtr&, uint64_t, uint64_t) {});
+      parts_[{number, loaded->offset}] = Part{end, group};
+      group->needed += loaded->done;
     } else {
-      stretch->bytes -= asked;
+      group->bytes -= asked;
     }
-    --stretch->loading;
-    --loading_[stretch->loader];
-    if (stretch->is_full && stretch->needed == 0 && stretch->loading == 0) done.push_back(stretch);
+    --group->loading;
+    --loading_[group->loader];
+    if (group->is_full && group->needed == 0 && group->loading == 0) done.push_back(group);
     left_.notify_all();
   }
   Empty(done);
@@ -101,10 +101,10 @@ void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, uint64_t aske
 
 int BurnGroups::LoadFile(int file, uint64_t number, ppc_load* load, int node) {
   const uint64_t asked = load->length;
-  const StretchPtr stretch = Enter(asked);
-  if (stretch == nullptr) return kNoGroup;
-  const int code = loaders_[stretch->loader]->LoadFile(file, load, node);
-  Leave(stretch, number, asked, code == 0 ? load : nullptr);
+  const GroupPtr group = Enter(asked);
+  if (group == nullptr) return kNoGroup;
+  const int code = loaders_[group->loader]->LoadFile(file, load, node);
+  Leave(group, number, asked, code == 0 ? load : nullptr);
   return code == EBUSY ? kNoGroup : code;  // the group takes no process
 }
 
@@ -120,29 +120,29 @@ void BurnGroups::Cut(Parts* parts, uint64_t number, uint64_t offset, uint64_t en
     const uint64_t from = at->first.second;
     const Part part = at->second;
     at = parts->erase(at);
-    if (from < offset) (*parts)[{number, from}] = Part{offset, part.stretch};
-    if (part.end > end) (*parts)[{number, end}] = Part{part.end, part.stretch};
-    each(part.stretch, std::max(from, offset), std::min(part.end, end));
+    if (from < offset) (*parts)[{number, from}] = Part{offset, part.group};
+    if (part.end > end) (*parts)[{number, end}] = Part{part.end, part.group};
+    each(part.group, std::max(from, offset), std::min(part.end, end));
   }
 }
 
 // mutex_ is held.
 void BurnGroups::Forget(uint64_t number, uint64_t offset, uint64_t end, bool is_released,
-                        std::vector<StretchPtr>* done) {
-  const auto leave = [&](const StretchPtr& stretch, uint64_t from, uint64_t to) {
-    stretch->needed -= to - from;
-    if (is_released) stretch->released.push_back({number, from, to});
-    if (stretch->needed != 0 || stretch->loading != 0) return;
-    // The present stretch is closed early only where half of it or more is freed so.
-    if (!stretch->is_full && stretch->bytes < stretch->most / 2) return;
-    stretch->is_full = true;
-    done->push_back(stretch);
+                        std::vector<GroupPtr>* done) {
+  const auto leave = [&](const GroupPtr& group, uint64_t from, uint64_t to) {
+    group->needed -= to - from;
+    if (is_released) group->released.push_back({number, from, to});
+    if (group->needed != 0 || group->loading != 0) return;
+    // The current group is closed early only where half of it or more is freed so.
+    if (!group->is_full && group->bytes < group->most / 2) return;
+    group->is_full = true;
+    done->push_back(group);
   };
   Cut(&parts_, number, offset, end, leave);
 }
 
 uint64_t BurnGroups::Release(uint64_t number, uint64_t offset, uint64_t length) {
-  std::vector<StretchPtr> done;
+  std::vector<GroupPtr> done;
   {
     const std::lock_guard lock(mutex_);
     Forget(number, offset, offset + length, /*is_released=*/true, &done);
@@ -150,23 +150,23 @@ uint64_t BurnGroups::Release(uint64_t number, uint64_t offset, uint64_t length) 
   Empty(done);
   uint64_t gone = 0;
   const std::lock_guard lock(mutex_);
-  const auto tell = [&gone](const StretchPtr&, uint64_t from, uint64_t to) { gone += to - from; };
-  Cut(&untold_, number, offset, offset + length, tell);
+  const auto count = [&gone](const GroupPtr&, uint64_t from, uint64_t to) { gone += to - from; };
+  Cut(&unreported_, number, offset, offset + length, count);
   return gone;
 }
 
 // Without the lock: it takes 10 ms.
-void BurnGroups::Empty(const std::vector<StretchPtr>& done) {
-  for (const StretchPtr& stretch : done) {
-    parent_->Empty(stretch->directory.Get());
+void BurnGroups::Empty(const std::vector<GroupPtr>& done) {
+  for (const GroupPtr& group : done) {
+    parent_->Empty(group->directory.Get());
     const std::lock_guard lock(mutex_);
     ++emptied_;
-    for (const auto& [number, from, to] : stretch->released) {
-      const auto again = [](const StretchPtr&, uint64_t, uint64_t) {};
-      Cut(&untold_, number, from, to, again);
-      untold_[{number, from}] = Part{to, nullptr};
+    for (const auto& [number, from, to] : group->released) {
+      const auto ignore = [](const GroupPtr&, uint64_t, uint64_t) {};
+      Cut(&unreported_, number, from, to, ignore);
+      unreported_[{number, from}] = Part{to, nullptr};
     }
-    if (stretch != present_ && !parent_->Remove(stretch->name)) to_remove_.push_back(stretch->name);
+    if (group != current_ && !parent_->Remove(group->name)) to_remove_.push_back(group->name);
   }
 }
 

@@ -71,9 +71,9 @@ Result<std::unique_ptr<BurnParent>> BurnParent::Open(Cgroup payer) {
   std::unique_ptr<BurnParent> parent(new BurnParent(std::move(payer)));
   if (Status status = parent->MakePlace(); !status) return std::move(status).error();
   // The last runner that served it had the same groups.
-  parent->RemoveGroups(parent->directory_.Get(), Whose::kOfTheDead);
-  parent->RemoveGroups(parent->directory_.Get(), Whose::kOurs);
-  (void)parent->Follow();
+  parent->RemoveGroups(parent->directory_.Get(), Owner::kDeadProcess);
+  parent->RemoveGroups(parent->directory_.Get(), Owner::kThisProcess);
+  (void)parent->UpdateLimit();
   return parent;
 }
 
@@ -82,7 +82,7 @@ Status BurnParent::MakePlace() {
   if (directory.empty()) return Error{ENOENT, payer_.path() + " has no cgroup around it here"};
   if (!payer_.is_v1()) {
     const std::string around = directory.substr(0, directory.rfind('/'));
-    if (IsFirstLookInto(around)) RemoveLeftIn(around);
+    if (IsFirstLookInto(around)) RemoveOrphans(around);
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
       return PosixError("mkdir " + directory, errno);
   }
@@ -161,13 +161,13 @@ void BurnParent::Empty(int group) const {
   if (!can_reclaim_) (void)Write(group, "memory.high", "max");  // a loader may still be there
 }
 
-void BurnParent::RemoveOwn() const { RemoveGroups(directory_.Get(), Whose::kOurs); }
+void BurnParent::RemoveOwn() const { RemoveGroups(directory_.Get(), Owner::kThisProcess); }
 
-void BurnParent::RemoveGroups(int directory, Whose whose) const {
+void BurnParent::RemoveGroups(int directory, Owner owner) const {
   constexpr int kTries = 20;
   for (const std::string& name : GroupsIn(directory)) {
-    const pid_t owner = std::atoi(name.c_str() + std::strlen(kPrefix));
-    if (whose == Whose::kOurs ? owner != getpid() : !IsGone(owner)) continue;
+    const pid_t pid = std::atoi(name.c_str() + std::strlen(kPrefix));
+    if (owner == Owner::kThisProcess ? pid != getpid() : !IsGone(pid)) continue;
     for (int i = 0; i < kTries; ++i) {
       if (unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0 || errno != EBUSY) break;
       usleep(5000);  // a process that was killed is on its way
@@ -176,7 +176,7 @@ void BurnParent::RemoveGroups(int directory, Whose whose) const {
 }
 
 // v2: places of payers that are gone, to which no runner will come.
-void BurnParent::RemoveLeftIn(const std::string& directory) const {
+void BurnParent::RemoveOrphans(const std::string& directory) const {
   const UniqueFd around = OpenDirectory(AT_FDCWD, directory);
   const std::vector<std::string> places = GroupsIn(around.Get());
   if (places.empty()) return;
@@ -189,12 +189,12 @@ void BurnParent::RemoveLeftIn(const std::string& directory) const {
   for (const std::string& name : places) {
     if (used.contains(name)) continue;
     const UniqueFd left = OpenDirectory(around.Get(), name);
-    if (left.IsValid()) RemoveGroups(left.Get(), Whose::kOfTheDead);
+    if (left.IsValid()) RemoveGroups(left.Get(), Owner::kDeadProcess);
     (void)unlinkat(around.Get(), name.c_str(), AT_REMOVEDIR);
   }
 }
 
-bool BurnParent::Follow() {
+bool BurnParent::UpdateLimit() {
   if (!payer_.load_place().is_beside) return false;
   constexpr uint64_t kMargin = 16 << 20;  // the payer may grow before the next look
   constexpr uint64_t kLeast = 4 << 20;    // of the loaders themselves

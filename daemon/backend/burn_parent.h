@@ -41,16 +41,16 @@ class BurnParent {
   void RemoveOwn() const;
 
   // Makes the groups' limit what the payer leaves.  True: look again soon.
-  bool Follow();
+  bool UpdateLimit();
 
   const Cgroup& payer() const { return payer_; }
 
  private:
-  enum class Whose { kOurs, kOfTheDead };
+  enum class Owner { kThisProcess, kDeadProcess };
   explicit BurnParent(Cgroup payer) : payer_(std::move(payer)) {}
   Status MakePlace();
-  void RemoveGroups(int directory, Whose whose) const;
-  void RemoveLeftIn(const std::string& directory) const;
+  void RemoveGroups(int directory, Owner owner) const;
+  void RemoveOrphans(const std::string& directory) const;
   void Evict(int group, uint64_t charged, uint64_t bytes) const;
 
   const Cgroup payer_;

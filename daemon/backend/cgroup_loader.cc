@@ -29,7 +29,7 @@ using cgroup_loader::Request;
 
 constexpr int kMaxLanes = 64;
 constexpr size_t kMaxEnded = 2;  // a frozen cgroup keeps what was killed there
-constexpr int kMaxRestShift = 3;
+constexpr int kMaxRetryShift = 3;
 constexpr int kCannotStart = 127;
 constexpr int kCannotJoin = 126;
 
@@ -180,7 +180,7 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
     return nullptr;
   }
   process->pidfd.Reset(static_cast<int>(syscall(SYS_pidfd_open, process->pid, 0)));
-  process->heard_ns = MonotonicNs();
+  process->answered_ns = MonotonicNs();
   // It loads nothing before it is sent something.
   if (options_.on_process) options_.on_process(process->pid, true);
   return process;
@@ -191,7 +191,7 @@ bool CgroupLoader::MayStart(int* code) {
   ReapLocked();
   if (is_refused_) {
     *code = EBUSY;
-  } else if (ended_.size() >= kMaxEnded || MonotonicNs() < rest_until_ns_) {
+  } else if (ended_.size() >= kMaxEnded || MonotonicNs() < retry_after_ns_) {
     *code = kNoAnswer;
   } else {
     return true;
@@ -208,7 +208,7 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(size_t* lane, int* cod
       if (process_ == nullptr) return nullptr;
     }
     const bool are_all_late = process_->late.size() == process_->lanes.size();
-    if (process_->is_silent || are_all_late) {
+    if (process_->is_unresponsive || are_all_late) {
       *code = kNoAnswer;
       return nullptr;
     }
@@ -231,21 +231,22 @@ void CgroupLoader::TakeLateAnswers() {
     is_gone |= outcome == Outcome::kGone;
     if (outcome != Outcome::kAnswered) return false;
     process->idle.push_back(lane);
-    process->is_silent = false;
+    process->is_unresponsive = false;
     process->has_answered = true;
-    process->heard_ns = MonotonicNs();
+    process->answered_ns = MonotonicNs();
     return true;
   });
-  const uint64_t silence_ns = static_cast<uint64_t>(options_.silence_ms) * kNsPerMs;
-  const bool is_given_up = process->is_silent && MonotonicNs() >= process->heard_ns + silence_ns;
+  const uint64_t unresponsive_ns = static_cast<uint64_t>(options_.unresponsive_ms) * kNsPerMs;
+  const bool is_given_up =
+      process->is_unresponsive && MonotonicNs() >= process->answered_ns + unresponsive_ns;
   if (is_gone || is_given_up) Drop(process);
 }
 
 // mutex_ held.
 void CgroupLoader::Drop(const std::shared_ptr<Process>& process) {
   if (process_ != process) return;
-  vain_starts_ = process->has_answered ? 0 : std::min(vain_starts_ + 1, kMaxRestShift);
-  rest_until_ns_ = vain_starts_ == 0 ? 0 : MonotonicNs() + (kNsPerSec << (vain_starts_ - 1));
+  failed_starts_ = process->has_answered ? 0 : std::min(failed_starts_ + 1, kMaxRetryShift);
+  retry_after_ns_ = failed_starts_ == 0 ? 0 : MonotonicNs() + (kNsPerSec << (failed_starts_ - 1));
   ended_.push_back(process->pid);
   process_.reset();
 }
@@ -254,12 +255,12 @@ void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane
   const std::lock_guard lock(mutex_);
   if (is_late) {
     process->late.push_back(lane);
-    process->is_silent = true;
+    process->is_unresponsive = true;
   } else {
     process->idle.push_back(lane);
-    process->is_silent = false;
+    process->is_unresponsive = false;
     process->has_answered = true;
-    process->heard_ns = MonotonicNs();
+    process->answered_ns = MonotonicNs();
   }
   lane_free_.notify_all();
 }
@@ -286,7 +287,7 @@ int CgroupLoader::MoveTo(int cgroup_fd) {
   if (procs.IsValid() && write(procs.Get(), pid.data(), pid.size()) > 0) return 0;
   // It may just have ended, or is not in the old one yet: another is started in the new one.
   Drop(process_);
-  rest_until_ns_ = 0;
+  retry_after_ns_ = 0;
   return 0;
 }
 

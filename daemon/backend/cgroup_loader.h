@@ -38,7 +38,7 @@ struct CgroupLoaderOptions {
   int lanes = 8;                 // loads at the same time
   int idle_ms = 2000;            // without work for so long the process ends
   int answer_timeout_ms = 2000;  // so long a caller waits for its load
-  int silence_ms = 30000;        // a process that answers nothing for so long is killed
+  int unresponsive_ms = 30000;   // a process that answers nothing for so long is killed
   // Told of every process before it loads anything, and once it is gone.
   std::function<void(pid_t pid, bool is_there)> on_process;
 };
@@ -76,11 +76,11 @@ class CgroupLoader {
     UniqueFd pidfd;  // its number may belong to another process once it is waited for
     std::vector<UniqueFd> lanes;
     // Under CgroupLoader::mutex_:
-    std::vector<size_t> idle;  // lanes without a load
-    std::vector<size_t> late;  // lanes whose caller did not wait for the answer
-    bool is_silent = false;    // no answer has come since a caller gave up
+    std::vector<size_t> idle;      // lanes without a load
+    std::vector<size_t> late;      // lanes whose caller did not wait for the answer
+    bool is_unresponsive = false;  // no answer has come since a caller gave up
     bool has_answered = false;
-    uint64_t heard_ns = 0;  // of the last answer, or of the start
+    uint64_t answered_ns = 0;  // of the last answer, or of the start
   };
 
   CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options);
@@ -104,8 +104,8 @@ class CgroupLoader {
   std::shared_ptr<Process> process_;
   std::vector<pid_t> ended_;  // not waited for yet
   bool is_refused_ = false;   // the cgroup takes no process
-  int vain_starts_ = 0;       // in a row, of processes that ended without an answer
-  uint64_t rest_until_ns_ = 0;
+  int failed_starts_ = 0;     // in a row, of processes that ended without an answer
+  uint64_t retry_after_ns_ = 0;
 };
 
 // The other side: what the program does when it is started with kServeLoadsFlag LANES IDLE_MS.

@@ -64,7 +64,7 @@ ssize_t ReceiveWith(int lane, Request* request, UniqueFd* file) {
 // room for is left to its reader, since the kernel would kill for it.
 int LoadByFile(int file, ppc_load* load) {
   const Result<FileLoad> loaded =
-      LoadFile(file, load->offset, load->length, nullptr, LoadMode::kAhead);
+      LoadFile(file, load->offset, load->length, nullptr, LoadMode::kLeaveSkipped);
   if (!loaded) return loaded.error().code;
   load->loaded = load->submitted = loaded->loaded;
   load->resident = loaded->resident;

@@ -28,13 +28,13 @@ void CgroupLoaders::Close(uint32_t handle) {
 }
 
 int CgroupLoaders::Load(uint32_t handle, ppc_load* load, int node) {
-  const std::shared_ptr<CgroupLoader> loader = Of(handle);
-  return loader == nullptr ? EBADF : TellUncharged(loader->Load(load, node));
+  const std::shared_ptr<CgroupLoader> loader = Find(handle);
+  return loader == nullptr ? EBADF : WarnUncharged(loader->Load(load, node));
 }
 
 int CgroupLoaders::LoadFile(uint32_t handle, int file, ppc_load* load, int node) {
-  const std::shared_ptr<CgroupLoader> loader = Of(handle);
-  return loader == nullptr ? EBADF : TellUncharged(loader->LoadFile(file, load, node));
+  const std::shared_ptr<CgroupLoader> loader = Find(handle);
+  return loader == nullptr ? EBADF : WarnUncharged(loader->LoadFile(file, load, node));
 }
 
 void CgroupLoaders::Reap() {
@@ -46,14 +46,14 @@ void CgroupLoaders::Reap() {
   for (const std::shared_ptr<CgroupLoader>& loader : loaders) loader->Reap();
 }
 
-std::shared_ptr<CgroupLoader> CgroupLoaders::Of(uint32_t handle) {
+std::shared_ptr<CgroupLoader> CgroupLoaders::Find(uint32_t handle) {
   const std::lock_guard lock(mutex_);
   const auto found = loaders_.find(handle);
   return found == loaders_.end() ? nullptr : found->second;
 }
 
-int CgroupLoaders::TellUncharged(int code) {
-  if (code == EBUSY && !told_uncharged_.exchange(true)) {
+int CgroupLoaders::WarnUncharged(int code) {
+  if (code == EBUSY && !warned_uncharged_.exchange(true)) {
     Log(LogLevel::kWarning,
         "a service's cgroup takes no process, since it has children with controllers; its loads "
         "are charged to the runner's cgroup");

@@ -31,13 +31,13 @@ class CgroupLoaders {
   void Reap();  // see CgroupLoader::Reap
 
  private:
-  std::shared_ptr<CgroupLoader> Of(uint32_t handle);
-  int TellUncharged(int code);
+  std::shared_ptr<CgroupLoader> Find(uint32_t handle);
+  int WarnUncharged(int code);
 
   std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
   uint32_t last_handle_ = 0;
-  std::atomic<bool> told_uncharged_{false};
+  std::atomic<bool> warned_uncharged_{false};
 };
 
 }  // namespace ppc

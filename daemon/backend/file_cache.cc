@@ -266,7 +266,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
                     std::min(range->piece, range->first + range->bytes - at));
   }
   std::optional<uint64_t> ahead;
-  if (mode == LoadMode::kAhead && !load.is_interrupted) ahead = ReadAheadOf(fd, *range);
+  if (mode == LoadMode::kLeaveSkipped && !load.is_interrupted) ahead = ReadAheadOf(fd, *range);
   if (ahead && *ahead < range->bytes) {
     load.is_refused = true;
     load.is_eof = false;

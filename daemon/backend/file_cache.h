@@ -39,19 +39,19 @@ struct FileLoad {
   uint64_t done = 0;      // of the range, from its start
   bool is_eof = false;
   bool is_interrupted = false;
-  bool is_refused = false;  // kAhead: there was no memory for more than `done`
+  bool is_refused = false;  // kLeaveSkipped: there was no memory for more than `done`
 };
 
 // What becomes of pages that read-ahead left out.
 enum class LoadMode {
-  kEarnest,  // they are read: the kernel reclaims for them, and may kill for them
-  kAhead,    // they are the reader's, where it can be seen that memory was short
+  kReadSkipped,   // they are read: the kernel reclaims for them, and may kill for them
+  kLeaveSkipped,  // they are the reader's, where it can be seen that memory was short
 };
 
 // Reads ahead and waits until the pages are there.  `is_interrupted` is asked between pieces.
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
                           const std::function<bool()>& is_interrupted,
-                          LoadMode mode = LoadMode::kEarnest);
+                          LoadMode mode = LoadMode::kReadSkipped);
 
 // Marks the pages of the range accessed that are cached.  Reads nothing.
 void MarkAccessed(int fd, uint64_t offset, uint64_t length);

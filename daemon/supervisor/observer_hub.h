@@ -29,7 +29,7 @@ class ObserverHub {
     // What its runner needs.
     Result<ObserverFds> Share() const { return hub_.set_->Share(dir_); }
     // The runner died.
-    void Silence() { hub_.set_->Silence(dir_); }
+    void ClearWants() { hub_.set_->ClearWants(dir_); }
 
    private:
     ObserverHub& hub_;

@@ -202,7 +202,7 @@ void Registration::HandleExit(int wait_status) {
   old_runner_->Ended();
   messages_.Hold();
   memory_.reset();
-  if (observer_ != nullptr) observer_->Silence();
+  if (observer_ != nullptr) observer_->ClearWants();
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);
   if (state_ == State::kDraining) {

@@ -23,14 +23,14 @@
 #define FMODE_FSNOTIFY_NONE(mode)	((mode) & FMODE_NONOTIFY)
 #endif
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
-#define PPC_OPEN_QUIET		__FMODE_NONOTIFY
+#define PPC_OPEN_NONOTIFY	__FMODE_NONOTIFY
 #define PPC_NOTIFY_NONE		((fmode_t)0)
 static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 {
 	return mode;
 }
 #else
-#define PPC_OPEN_QUIET		0
+#define PPC_OPEN_NONOTIFY	0
 #define PPC_NOTIFY_NONE		FMODE_NONOTIFY
 /* Returns the previous mode. */
 static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
@@ -44,21 +44,21 @@ static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 
 /*
  * Opens a lower file for the module's own use.  No listener is told or asked:
- * the open flags say so, or a silent file stands for the user's.
+ * the open flags say so, or a file without notification stands for the user's.
  */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
-static inline struct file *ppc_silent_create(void)
+static inline struct file *ppc_nonotify_file_create(void)
 {
 	return NULL;
 }
 
-static inline struct file *ppc_open_silent(struct file *silent, const struct path *path,
-					   int flags, const struct cred *cred)
+static inline struct file *ppc_open_nonotify(struct file *nonotify_file, const struct path *path,
+					     int flags, const struct cred *cred)
 {
-	return dentry_open(path, flags | PPC_OPEN_QUIET, cred);
+	return dentry_open(path, flags | PPC_OPEN_NONOTIFY, cred);
 }
 #else
-static inline struct file *ppc_silent_create(void)
+static inline struct file *ppc_nonotify_file_create(void)
 {
 	static const struct file_operations ops = { .owner = THIS_MODULE };
 	struct file *file = anon_inode_getfile("[ppc]", &ops, NULL, O_RDONLY);
@@ -68,10 +68,10 @@ static inline struct file *ppc_silent_create(void)
 	return file;
 }
 
-static inline struct file *ppc_open_silent(struct file *silent, const struct path *path,
-					   int flags, const struct cred *cred)
+static inline struct file *ppc_open_nonotify(struct file *nonotify_file, const struct path *path,
+					     int flags, const struct cred *cred)
 {
-	return backing_file_open(silent, flags, path, cred);
+	return backing_file_open(nonotify_file, flags, path, cred);
 }
 #endif
 

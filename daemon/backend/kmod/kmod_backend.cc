@@ -200,7 +200,8 @@ Result<FileInfo> KmodBackend::LookupPlain(const std::string& path) const {
 }
 
 Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
-  return numbers_.Do(request.file, [&](uint64_t number) { return LoadNumber(number, request); });
+  return numbers_.WithCurrentNumber(request.file,
+                                    [&](uint64_t number) { return LoadNumber(number, request); });
 }
 
 Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& request) {
@@ -240,7 +241,8 @@ void KmodBackend::Interrupt(uint32_t group) {
 }
 
 Result<EvictResult> KmodBackend::Evict(const EvictRequest& request) {
-  return numbers_.Do(request.file, [&](uint64_t number) { return EvictNumber(number, request); });
+  return numbers_.WithCurrentNumber(request.file,
+                                    [&](uint64_t number) { return EvictNumber(number, request); });
 }
 
 Result<EvictResult> KmodBackend::EvictNumber(uint64_t number, const EvictRequest& request) {
@@ -265,7 +267,7 @@ Result<Residency> KmodBackend::Resident(uint64_t file, uint64_t offset, uint64_t
                                         std::span<uint8_t> bitmap) {
   ppc_resident request{};
   // The pages stay when the inode above them goes.
-  const Status asked = numbers_.Do(file, [&](uint64_t number) -> Status {
+  const Status asked = numbers_.WithCurrentNumber(file, [&](uint64_t number) -> Status {
     request = ppc_resident{};
     request.file_id = number;
     request.offset = offset;

@@ -143,7 +143,8 @@ Status KmodFiles::SetNative(uint64_t file, bool native) {
     const auto it = by_number_.find(file);
     if (it != by_number_.end()) by_number_.at(it->second.first).native = native;
   }
-  return Do(file, [&](uint64_t number) { return module_.set_native(number, native); });
+  return WithCurrentNumber(file,
+                           [&](uint64_t number) { return module_.set_native(number, native); });
 }
 
 size_t KmodFiles::Size() const {

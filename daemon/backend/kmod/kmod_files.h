@@ -44,7 +44,7 @@ class KmodFiles {
   // `call` with the number that the module knows the file by, and again under a newer one where it
   // turns out to be stale.
   template <typename Call>
-  auto Do(uint64_t file, const Call& call) {
+  auto WithCurrentNumber(uint64_t file, const Call& call) {
     uint64_t number = CurrentOf(file);
     auto result = call(number);
     for (int i = 0; i < kMaxRetries && !result && result.error().code == ESTALE; ++i) {

@@ -49,7 +49,7 @@ class DiscoveredFiles {
   // Number of confirmed files.
   size_t Files() const;
 
-  // A bit for each of the first units of a file, for OwnPages; all clear for a new file.
+  // A bit for each of the first units of a file, for DroppableRanges; all clear for a new file.
   uint16_t Units(uint64_t number) const;
   void SetUnits(uint64_t number, uint16_t units);
 

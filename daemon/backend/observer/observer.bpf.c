@@ -327,7 +327,7 @@ int BPF_PROG(enter_iomap_dio, struct kiocb *iocb, struct iov_iter *iter)
 /*
  * Reports an exec to one directory that asked for the executable.  Not inlined, for the verifier.
  */
-__noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
+__noinline int report_exec(__u64 ino, __u32 dev, __u32 dir)
 {
 	struct obs_exec_key key = { .ino = ino, .dev = dev, .dir = dir };
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &key.dir);
@@ -362,7 +362,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm
 	ino = BPF_CORE_READ(host, i_ino);
 	dev = BPF_CORE_READ(host, i_sb, s_dev);
 	for (__u32 dir = 0; dir < kObsMaxDirs; dir++)
-		tell_exec(ino, dev, dir);
+		report_exec(ino, dev, dir);
 	return 0;
 }
 

@@ -20,11 +20,11 @@ enum {
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
   kObsMaxInodes = 1 << 17,       // listed files of all directories; others are discovered
   kObsMaxReaders = 1 << 13,      // tracked (file, thread) pairs; more on machines with many CPUs
-  kObsMaxUnknown = 1 << 12,      // remembered unlisted inodes; likewise
+  kObsMaxReported = 1 << 12,     // remembered unlisted inodes; likewise
   kObsLruPerCpu = 256,           // least entries per CPU of these two maps: each CPU reserves 128
   kObsMaxOwn = 1 << 13,          // processes that load for the runners
   kObsMaxExecutables = 1 << 12,  // of all directories together
-  kObsMostNews = 64,             // reported insertions per unlisted inode
+  kObsMostReports = 64,          // reported insertions per unlisted inode
   kObsMostDepth = 40,            // directories between a file and a registered one
   kObsNameBytes = 64,            // reported bytes of a file's name, NUL included
   kObsAnyDir = kObsMaxDirs + 1,
@@ -47,11 +47,11 @@ struct obs_inode {
 };
 
 // An unlisted inode that was discovered.
-struct obs_news {
+struct obs_reported_inode {
   uint64_t addr;  // of the inode, salted
   uint64_t since_ns;
-  uint32_t told;  // reported insertions
-  uint32_t dir;   // that contains it; kObsMaxDirs: none, kObsAnyDir: unknown
+  uint32_t reports;  // of insertions
+  uint32_t dir;      // that contains it; kObsMaxDirs: none, kObsAnyDir: unknown
 };
 
 // A registered directory's own inode.
@@ -99,12 +99,12 @@ struct obs_state {
   uint32_t sees_pmds;  // huge-page mappings are reported
   uint32_t inserts;    // attached now
   uint32_t accesses;
-  uint32_t can_tell_execs;
+  uint32_t can_report_execs;
   uint32_t execs;        // attached now
   int32_t error;         // errno of the last try to attach
   uint32_t updates;      // number of tries so far
   uint32_t max_readers;  // capacity of the map of readers
-  uint32_t can_tell_direct;
+  uint32_t can_report_direct;
   uint64_t skipped;  // runs skipped by the kernel, at the last update
 };
 
@@ -116,9 +116,9 @@ struct obs_reader_key {
 };
 
 struct obs_reader {
-  uint64_t told;      // offset of the last reported position
-  uint64_t told_end;  // end of that access
-  uint64_t first;     // accesses not reported yet: [first, end)
+  uint64_t reported;      // offset of the last reported position
+  uint64_t reported_end;  // end of that access
+  uint64_t first;         // accesses not reported yet: [first, end)
   uint64_t end;
   uint64_t miss_end;  // insertions reported up to here, pending: [miss_end, miss_to)
   uint64_t miss_to;
@@ -139,10 +139,10 @@ enum {
   kObsMissFault = 2,
   kObsProgress = 3,
   kObsAccess = 4,
-  kObsOpen = 5,        // the thread's first O_DIRECT read; no other open is reported
-  kObsUnknown = 0x80,  // an inode of a registered device that no directory lists
-  kObsMoved = 0x81,    // a listed inode whose address or generation has changed
-  kObsExec = 0x82,     // a process has begun to run an executable; `offset` is its user id
+  kObsOpen = 5,         // the thread's first O_DIRECT read; no other open is reported
+  kObsUnlisted = 0x80,  // an inode of a registered device that no directory lists
+  kObsChanged = 0x81,   // a listed inode whose address or generation has changed
+  kObsExec = 0x82,      // a process has begun to run an executable; `offset` is its user id
 };
 enum {
   kObsNotUser = 0x01,
@@ -151,7 +151,7 @@ enum {
 };
 
 struct obs_event {
-  uint64_t file;  // kObsUnknown, kObsMoved, kObsExec: inode number
+  uint64_t file;  // kObsUnlisted, kObsChanged, kObsExec: inode number
   uint64_t offset;
   uint64_t length;
   uint64_t time_ns;
@@ -162,13 +162,13 @@ struct obs_event {
   uint16_t cpu;
   uint8_t kind;
   uint8_t flags;
-  uint32_t dev;         // kObsUnknown, kObsMoved, kObsExec
-  uint32_t generation;  // kObsUnknown
-  uint32_t miss_kind;   // kObsUnknown: kind for the runner's event
+  uint32_t dev;         // kObsUnlisted, kObsChanged, kObsExec
+  uint32_t generation;  // kObsUnlisted
+  uint32_t miss_kind;   // kObsUnlisted: kind for the runner's event
 };
 
-// The record of kObsUnknown; it ends after the event if there is no name.
-struct obs_unknown {
+// The record of kObsUnlisted; it ends after the event if there is no name.
+struct obs_unlisted_event {
   struct obs_event event;
   uint64_t folder;  // inode of the directory that has the name
   char name[kObsNameBytes];

@@ -82,7 +82,7 @@ Status ObserverBackend::Start() {
       dir_, roots_,
       ObserverIo::Parts{
           .index = index_.get(), .discovered = &discovered_, .programs = programs_.get()});
-  (void)index_->LookBelow();
+  (void)index_->RefreshDeeperRoots();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
@@ -90,17 +90,17 @@ Status ObserverBackend::Start() {
                               ": its file system does not keep files in the page cache; copy the "
                               "models to one that does"};
   }
-  worker_ = std::make_unique<ObserverThread>(
+  thread_ = std::make_unique<ObserverThread>(
       index_.get(), ObserverThread::Options{.dir = dir_,
                                             .dev = info.st_dev,
                                             .ino = info.st_ino,
                                             .wants_scan = !*scanned,
-                                            .look = [this] { return Look(); }});
+                                            .run_periodic = [this] { return RunPeriodic(); }});
   return Ok();
 }
 
 ObserverBackend::~ObserverBackend() {
-  worker_.reset();
+  thread_.reset();
   io_.reset();
   ring_.reset();
   index_.reset();
@@ -117,7 +117,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.node = true;
   caps.misses_huge = !programs_->SeesHugePages();
   caps.misses_direct = true;
-  caps.execs = programs_->CanTellExecs();
+  caps.execs = programs_->CanReportExecs();
   caps.exact_counts = false;
   caps.least_loads = 4;  // each load waits for its step before the next
   caps.limits = {
@@ -126,7 +126,7 @@ Capabilities ObserverBackend::Caps() const {
       "loaded and evicted bytes are estimates if other processes use the same pages",
       ("opens and closes are not seen, and accesses through mappings that are in place already "
        "only where a page is not mapped yet")};
-  if (!programs_->CanTellDirect()) {
+  if (!programs_->CanReportDirect()) {
     caps.limits.emplace_back(
         "this kernel does not tell who reads with O_DIRECT: what is loaded ahead of such a reader, "
         "once its service was seen to read otherwise, is read for nothing");
@@ -150,7 +150,7 @@ Capabilities ObserverBackend::Caps() const {
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
   }
-  if (index_->IsCut()) {
+  if (index_->IsIncomplete()) {
     caps.limits.emplace_back(
         "not all files can be listed here, and this file system opens none by "
         "its number: reads of unlisted files are not seen");
@@ -172,8 +172,8 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
                                      .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
   // Reads of files not listed yet were not reported.
-  has_lost_ |= options.trace && !worker_->HasListed();
-  worker_->WantScan();  // reports before this were dropped
+  has_lost_ |= options.trace && !thread_->HasListed();
+  thread_->WantScan();  // reports before this were dropped
   attached_ = true;
   is_traced_ = options.trace;
   return Ok();
@@ -195,27 +195,27 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
 
 bool ObserverBackend::Take(const void* record, size_t bytes) {
   const obs_event& raw = *static_cast<const obs_event*>(record);
-  if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
-  if (raw.kind == kObsUnknown) TakeUnknown(raw, record, bytes);
+  if (raw.kind == kObsChanged) thread_->NoteChanged(raw.file, raw.dev);
+  if (raw.kind == kObsUnlisted) TakeUnlisted(raw, record, bytes);
   if (raw.kind == kObsExec && seen_execs_.size() < kMaxExecs) {
     seen_execs_.push_back(
         {{raw.file, raw.dev}, raw.start_ns, raw.tgid, static_cast<uint32_t>(raw.offset)});
   }
-  if (raw.kind < kObsUnknown) Put(FromRecord(raw));
+  if (raw.kind < kObsUnlisted) Put(FromRecord(raw));
   return filling_.count < filling_.batch.size();
 }
 
-void ObserverBackend::TakeUnknown(const obs_event& raw, const void* record, size_t bytes) {
-  if (!index_->HasDiscovered()) return worker_->NoteUnlisted(raw.file, raw.dev);
+void ObserverBackend::TakeUnlisted(const obs_event& raw, const void* record, size_t bytes) {
+  if (!index_->HasDiscovered()) return thread_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
   event.file = index_->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
   if (event.file == 0) return;
-  constexpr size_t kNameAt = offsetof(obs_unknown, name);
+  constexpr size_t kNameAt = offsetof(obs_unlisted_event, name);
   if (bytes > kNameAt) {
     const char* const name = static_cast<const char*>(record) + kNameAt;
-    index_->NoteName(event.file, static_cast<const obs_unknown*>(record)->folder,
+    index_->NoteName(event.file, static_cast<const obs_unlisted_event*>(record)->folder,
                      std::string_view(name, strnlen(name, bytes - kNameAt)));
   }
   Put(event);
@@ -223,12 +223,12 @@ void ObserverBackend::TakeUnknown(const obs_event& raw, const void* record, size
 
 void ObserverBackend::Put(const Event& event) {
   io_->Note(event);
-  Event& told = filling_.batch[filling_.count++];
-  told = event;
-  if (std::exchange(has_lost_, false)) told.flags |= kEventLost;
+  Event& slot = filling_.batch[filling_.count++];
+  slot = event;
+  if (std::exchange(has_lost_, false)) slot.flags |= kEventLost;
 }
 
-void ObserverBackend::Tell(const obs_reader_key& key, const obs_reader& reader) {
+void ObserverBackend::QueueGathered(const obs_reader_key& key, const obs_reader& reader) {
   Event event;
   event.file = key.file;
   event.time_ns = reader.time_ns;
@@ -237,12 +237,12 @@ void ObserverBackend::Tell(const obs_reader_key& key, const obs_reader& reader) 
   event.tgid = reader.tgid;
   event.tid = static_cast<int32_t>(key.tid);
   const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
-    if (to <= from || later_.size() >= kMaxLater) return;
+    if (to <= from || gathered_.size() >= kMaxGathered) return;
     event.offset = from;
     event.length = to - from;
     event.kind = kind;
     event.flags = flags;
-    later_.push_back(event);
+    gathered_.push_back(event);
   };
   put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind), kEventNotUser);
   event.time_ns = reader.accessed_ns;
@@ -254,8 +254,8 @@ void ObserverBackend::GatherOld() {
   const uint64_t now = MonotonicNs();
   if (!attached_ || now < gathered_ns_ + kGatherNs) return;
   gathered_ns_ = now;
-  programs_->TakeGathered(now, kGatherNs,
-                          [this](const auto& key, const auto& reader) { Tell(key, reader); });
+  programs_->TakeGathered(
+      now, kGatherNs, [this](const auto& key, const auto& reader) { QueueGathered(key, reader); });
 }
 
 // Copies without removing: a reader that continues meanwhile would lose its additions.
@@ -263,7 +263,7 @@ void ObserverBackend::Gather() {
   if (!attached_ || !is_traced_) return;
   programs_->EachGathered([this](const auto& key, obs_reader reader) {
     reader.miss_to = reader.miss_end;
-    Tell(key, reader);
+    QueueGathered(key, reader);
   });
 }
 
@@ -273,9 +273,9 @@ size_t ObserverBackend::Drain(std::span<Event> batch) {
   (void)ring_buffer__consume(ring_.get());
   // Gathered accesses are older than the next events of the rings, younger than the last.
   GatherOld();
-  while (filling_.count < batch.size() && !later_.empty()) {
-    Put(later_.front());
-    later_.pop_front();
+  while (filling_.count < batch.size() && !gathered_.empty()) {
+    Put(gathered_.front());
+    gathered_.pop_front();
   }
   return filling_.count;
 }
@@ -286,7 +286,7 @@ void ObserverBackend::TakeExecs(std::vector<Exec>* out) {
 }
 
 WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {
-  if (worker_->IsGone()) return WaitOutcome::kGone;
+  if (thread_->IsGone()) return WaitOutcome::kGone;
   std::vector<pollfd> fds(others.begin(), others.end());
   if (!nap) fds.push_back(pollfd{ring_buffer__epoll_fd(ring_.get()), POLLIN, 0});
   timespec timeout{static_cast<time_t>(timeout_ns / kNsPerSec),
@@ -308,7 +308,7 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   // The file has just been read from a local file system, so its metadata is in memory.  Asking
   // another thread for each of very many files would be too slow.
   if (index_->HasDiscovered()) return index_->Resolve(file, path);
-  ObserverThread::Answer answer = worker_->Ask([this, file] {
+  ObserverThread::Answer answer = thread_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);
     return ObserverThread::Answer{std::move(info), std::move(name)};
@@ -318,7 +318,7 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
 }
 
 Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
-  return worker_->Ask([this, path] {
+  return thread_->Ask([this, path] {
                   return ObserverThread::Answer{index_->Lookup(path), ""};
                 })
       .info;
@@ -334,7 +334,7 @@ Status ObserverBackend::List(const std::string& path, const DirEntry& entry) {
 }
 
 Result<BackendCounters> ObserverBackend::Counters() {
-  if (worker_->IsGone()) return Error{ENODEV, dir_ + " is gone"};
+  if (thread_->IsGone()) return Error{ENODEV, dir_ + " is gone"};
   const obs_counts counts = programs_->Counts();
   BackendCounters counters;
   counters.events_queued = counts.sent;
@@ -347,11 +347,11 @@ Result<BackendCounters> ObserverBackend::Counters() {
   return counters;
 }
 
-// Called on the worker.
-ObserverThread::Looked ObserverBackend::Look() {
+// Called by the observer's own thread.
+ObserverThread::PeriodicResult ObserverBackend::RunPeriodic() {
   // Close idle files first: the look-up below may wait for the file system.
-  const uint64_t again_ns = io_->Look(MonotonicNs());
-  return {again_ns, index_->LookBelow()};
+  const uint64_t next_ns = io_->RunPeriodic(MonotonicNs());
+  return {next_ns, index_->RefreshDeeperRoots()};
 }
 
 Result<Executable> Executables::At(const std::string& path) const {
@@ -376,8 +376,8 @@ void Executables::Watch(std::span<const Executable> files) {
   for (const Executable& old : watched_) {
     if (!wanted.contains(old)) programs_->RemoveExecutable(old.ino, old.dev);
   }
-  for (const Executable& fresh : wanted) {
-    if (!watched_.contains(fresh)) (void)programs_->AddExecutable(fresh.ino, fresh.dev);
+  for (const Executable& file : wanted) {
+    if (!watched_.contains(file)) (void)programs_->AddExecutable(file.ino, file.dev);
   }
   watched_ = wanted;
   // An attached program costs time at every exec on the machine.

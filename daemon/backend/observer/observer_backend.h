@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns PPC on a stock kernel for one directory, without module or mount.  Events come from BPF
 // programs on the page cache's tracepoints; loading and evicting use ordinary system calls on the
-// files, within their limits (see evict_ladder.h, docs/backends.md).
+// files, within their limits (see evict_range.h, docs/backends.md).
 // Owns the executables whose execs the programs report, too.
 //
 // Holds no descriptor below the directory while nothing is loaded.
@@ -101,14 +101,14 @@ class ObserverBackend : public Backend {
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
   bool Take(const void* record, size_t bytes);
-  void TakeUnknown(const obs_event& raw, const void* record, size_t bytes);
+  void TakeUnlisted(const obs_event& raw, const void* record, size_t bytes);
   void Put(const Event& event);
   void GatherOld();
-  void Tell(const obs_reader_key& key, const obs_reader& reader);
-  ObserverThread::Looked Look();
+  void QueueGathered(const obs_reader_key& key, const obs_reader& reader);
+  ObserverThread::PeriodicResult RunPeriodic();
 
-  static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; more are dropped
-  static constexpr size_t kMaxLater = 65536;  // taken out of the maps, not drained yet
+  static constexpr size_t kMaxExecs = 256;       // seen, not taken yet; more are dropped
+  static constexpr size_t kMaxGathered = 65536;  // taken out of the maps, not drained yet
 
   const std::string dir_;
   const SysRoots roots_;
@@ -123,14 +123,14 @@ class ObserverBackend : public Backend {
 
   // Used by the executor only.
   Filling filling_;
-  std::deque<Event> later_;
+  std::deque<Event> gathered_;
   std::vector<Exec> seen_execs_;
   bool has_lost_ = false;  // report a loss with the next event
   bool is_traced_ = false;
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 
-  std::unique_ptr<ObserverThread> worker_;  // destroyed first
+  std::unique_ptr<ObserverThread> thread_;  // destroyed first
 };
 
 }  // namespace ppc

@@ -109,27 +109,27 @@ uint32_t ObserverFiles::DirectoryOf(const std::string& path) {
 
 // -------------------------------------------------------------------- learning
 
-Status ObserverFiles::Learn(std::span<Fresh> fresh) {
-  if (fresh.empty()) return Ok();
+Status ObserverFiles::Learn(std::span<NewFile> new_files) {
+  if (new_files.empty()) return Ok();
   if (!programs_->CanLearn()) {
-    for (Fresh& file : fresh) {
+    for (NewFile& file : new_files) {
       const Result<uint64_t> added = Add(&file, nullptr);
-      if (!added && added.error().code == ENOSPC) BeFull(file.fd.Get());
+      if (!added && added.error().code == ENOSPC) StartDiscovery(file.fd.Get());
       if (!added) return added.error();
     }
     return Ok();
   }
-  Window window(fresh.size());
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    if (!window.Map(i, fresh[i].fd.Get())) ++unseen_;
+  Window window(new_files.size());
+  for (size_t i = 0; i < new_files.size(); ++i) {
+    if (!window.Map(i, new_files[i].fd.Get())) ++unseen_;
   }
   const Result<std::vector<obs_vma>> seen = programs_->OwnMappings();
   if (!seen) return seen.error();
   for (const obs_vma& vma : *seen) {
     const std::optional<size_t> index = window.IndexOf(vma.start);
-    if (!index || *index >= fresh.size()) continue;
-    const Result<uint64_t> added = Add(&fresh[*index], &vma);
-    if (!added && added.error().code == ENOSPC) BeFull(fresh[*index].fd.Get());
+    if (!index || *index >= new_files.size()) continue;
+    const Result<uint64_t> added = Add(&new_files[*index], &vma);
+    if (!added && added.error().code == ENOSPC) StartDiscovery(new_files[*index].fd.Get());
     if (!added) return added.error();
   }
   return Ok();
@@ -143,9 +143,9 @@ Status ObserverFiles::NoteDevice(uint32_t dev) {
 }
 
 // `seen` nullptr: no way to ask the page cache, so stat() is believed.
-Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
-  const dev_t dev = fresh->info.st_dev;
-  const uint64_t known = files_.NumberOf(dev, fresh->info.st_ino);
+Result<uint64_t> ObserverFiles::Add(NewFile* found, const obs_vma* seen) {
+  const dev_t dev = found->info.st_dev;
+  const uint64_t known = files_.NumberOf(dev, found->info.st_ino);
   const uint64_t number = known != 0 ? known : files_.NextNumber();
   obs_inode_key key{};
   obs_inode inode{};
@@ -153,11 +153,11 @@ Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
     key = {seen->ino, seen->dev, seen->subvolume};
     inode.addr = seen->addr;
     inode.generation = seen->generation;
-    inode.by_addr = seen->subvolume == 0 && SharesNumbers(fresh->fd.Get());
+    inode.by_addr = seen->subvolume == 0 && SharesNumbers(found->fd.Get());
   } else {
-    key = {fresh->info.st_ino, (major(dev) << 20) | minor(dev), 0};
+    key = {found->info.st_ino, (major(dev) << 20) | minor(dev), 0};
     int generation = 0;
-    if (ioctl(fresh->fd.Get(), FS_IOC_GETVERSION, &generation) == 0) {
+    if (ioctl(found->fd.Get(), FS_IOC_GETVERSION, &generation) == 0) {
       inode.generation = static_cast<uint32_t>(generation);
     }
   }
@@ -167,7 +167,7 @@ Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
   if (!listed && listed.error().code == EEXIST) listed = Ok();  // a deeper directory's
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
-  const InodeTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
+  const InodeTable::File file{found->parent, found->name, dev, found->info.st_ino, key};
   if (known == 0) return files_.Add(file);
   const obs_inode_key before = files_.Get(known)->key;
   if (std::memcmp(&before, &key, sizeof(key)) != 0) programs_->RemoveInode(before);
@@ -200,20 +200,20 @@ bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
     if (file && file->key.ino == ino && file->key.dev == dev) break;
   }
   if (number > files_.Numbers()) return true;
-  switch (LearnAgain(number, *file, &lock)) {
-    case Again::kLearnt:
+  switch (Relearn(number, *file, &lock)) {
+    case RelearnResult::kLearnt:
       break;
-    case Again::kChanged:  // the next event reports it again
+    case RelearnResult::kChanged:  // the next event reports it again
       break;
-    case Again::kAnother:  // also if only its generation differs
+    case RelearnResult::kOtherFile:  // also if only its generation differs
       Forget(number);
       return false;
   }
   return true;
 }
 
-ObserverFiles::Again ObserverFiles::LearnAgain(uint64_t number, const InodeTable::File& file,
-                                               std::unique_lock<std::mutex>* lock) {
+ObserverFiles::RelearnResult ObserverFiles::Relearn(uint64_t number, const InodeTable::File& file,
+                                                    std::unique_lock<std::mutex>* lock) {
   const auto [parent, of_table, dev, ino, key] = file;
   const std::string name(of_table);
   const std::string path = PathOf(file);
@@ -224,12 +224,12 @@ ObserverFiles::Again ObserverFiles::LearnAgain(uint64_t number, const InodeTable
       fd && fstat(fd->Get(), &info) == 0 && info.st_ino == ino && info.st_dev == dev;
   lock->lock();
   const std::optional<InodeTable::File> now = files_.Get(number);
-  if (!now || now->parent != parent || now->name != name) return Again::kChanged;
-  if (!is_same) return Again::kAnother;
-  Fresh again{std::move(*fd), parent, name, info};
-  const Status learnt = Learn(std::span(&again, 1));
+  if (!now || now->parent != parent || now->name != name) return RelearnResult::kChanged;
+  if (!is_same) return RelearnResult::kOtherFile;
+  NewFile file_now{std::move(*fd), parent, name, info};
+  const Status learnt = Learn(std::span(&file_now, 1));
   if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
-  return Again::kLearnt;
+  return RelearnResult::kLearnt;
 }
 
 // ----------------------------------------------------------------------- names
@@ -292,8 +292,8 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
   lock.lock();
   if (const uint64_t added = files_.NumberOf(info.st_dev, info.st_ino); added != 0)
     return InfoOf(added, info);
-  Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
-  const Status learnt = Learn(std::span(&fresh, 1));
+  NewFile file{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
+  const Status learnt = Learn(std::span(&file, 1));
   if (!learnt) return learnt.error();
   const uint64_t found = files_.NumberOf(info.st_dev, info.st_ino);
   if (found != 0) return InfoOf(found, info);

@@ -86,7 +86,7 @@ class ObserverFiles {
   // The file will be read: asks the kernel to report it.
   void Expect(uint64_t file);
   // Checks which directories are registered below this one; true: they have changed.
-  bool LookBelow();
+  bool RefreshDeeperRoots();
 
   // The identity of a file in /proc/PID/maps: device and inode as in stat(), and the base name.
   struct Identity {
@@ -102,16 +102,16 @@ class ObserverFiles {
   uint64_t Unseen() const;
   // Whether files are left out: there are too many, and this file system cannot open them by
   // number.
-  bool IsCut() const { return is_cut_.load(std::memory_order_relaxed); }
+  bool IsIncomplete() const { return is_incomplete_.load(std::memory_order_relaxed); }
 
  private:
   struct Directory {
     uint32_t parent = 0;
     std::string name;
-    int64_t mtime_ns = 0;    // when it was listed, 0 = not yet
-    bool is_others = false;  // registered itself, or below such a directory
+    int64_t mtime_ns = 0;          // when it was listed, 0 = not yet
+    bool has_other_owner = false;  // registered itself, or below such a directory
   };
-  struct Fresh {  // found, inode not learnt yet
+  struct NewFile {  // found, inode not learnt yet
     UniqueFd fd;
     uint32_t parent = 0;
     std::string name;
@@ -132,21 +132,22 @@ class ObserverFiles {
     UniqueFd fd;  // of a file whose inode is to be learnt
   };
   // Drops the lock while waiting for the disk.  False: there are too many files.
-  Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
+  Status ListDirectory(uint32_t directory, std::vector<NewFile>* new_files);
   bool NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<Entry>* entries);
   Result<bool> TakeEntries(uint32_t directory, std::vector<Entry>* entries,
-                           std::vector<Fresh>* fresh);
+                           std::vector<NewFile>* new_files);
   bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
-  Status Learn(std::span<Fresh> fresh);
+  Status Learn(std::span<NewFile> new_files);
   // Opens the file by its name again and compares.  The file system is asked without the lock.
-  enum class Again { kLearnt, kAnother, kChanged };
-  Again LearnAgain(uint64_t number, const InodeTable::File& file,
-                   std::unique_lock<std::mutex>* lock);
-  Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
+  enum class RelearnResult { kLearnt, kOtherFile, kChanged };
+  RelearnResult Relearn(uint64_t number, const InodeTable::File& file,
+                        std::unique_lock<std::mutex>* lock);
+  Result<uint64_t> Add(NewFile* found, const obs_vma* seen);
   void Forget(uint64_t file);
-  bool IsFull() const { return HasDiscovered() || IsCut(); }
-  // Handles one of too many files.
-  void BeFull(int fd);
+  bool IsFull() const { return HasDiscovered() || IsIncomplete(); }
+  // There are more files than can be listed, `fd` is one of them: from now on they are discovered,
+  // or left out if this file system opens none by number.
+  void StartDiscovery(int fd);
   bool IsDiscoveredInode(dev_t dev, ino_t ino) const {
     return HasDiscovered() && dev == discovered_dev_ && discovered_->NumberOf(ino) != 0;
   }
@@ -182,11 +183,11 @@ class ObserverFiles {
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
   uint32_t next_look_ = 0;  // index of a directory; used by the scanning thread
-  std::vector<ObserverPrograms::Root> below_;
+  std::vector<ObserverPrograms::Root> deeper_roots_;
 
   const Limits limits_;
   DiscoveredFiles* const discovered_;
-  std::atomic<bool> is_cut_{false};
+  std::atomic<bool> is_incomplete_{false};
   std::atomic<bool> has_discovered_{false};
   NameHints hints_;
   // The device of discovered files; written before has_discovered_.

@@ -60,7 +60,7 @@ Result<UniqueFd> OpenHandle(const std::string& root, Handle handle, int flags) {
 }  // namespace
 
 // mutex_ held.
-void ObserverFiles::BeFull(int fd) {
+void ObserverFiles::StartDiscovery(int fd) {
   if (IsFull()) return;
   Handle said;
   said.bytes = sizeof(said.content);
@@ -78,7 +78,7 @@ void ObserverFiles::BeFull(int fd) {
   if (!can_open) {
     // The kernel's list takes them all until it is full.
     if (files_.Size() < kObsMaxInodes / 2) return;
-    is_cut_.store(true, std::memory_order_relaxed);
+    is_incomplete_.store(true, std::memory_order_relaxed);
     Log(LogLevel::kWarning, root_ +
                                 " has more files than can be listed, and its file system opens "
                                 "none by number: the others keep the kernel's own read-ahead");
@@ -243,7 +243,7 @@ void ObserverFiles::OnUnlistedInode(uint64_t ino, uint32_t dev) {
   std::unique_lock lock(mutex_);
   const uint64_t number = files_.NumberOf(makedev(dev >> 20, dev & 0xfffff), ino);
   const std::optional<InodeTable::File> file = files_.Get(number);
-  if (file && file->key.ino == ino && file->key.dev == dev) (void)LearnAgain(number, *file, &lock);
+  if (file && file->key.ino == ino && file->key.dev == dev) (void)Relearn(number, *file, &lock);
 }
 
 // ------------------------------------------------------------------ directories below
@@ -261,23 +261,24 @@ bool ObserverFiles::IsBelowOther(const std::string& path) {
   return false;
 }
 
-bool ObserverFiles::LookBelow() {
+bool ObserverFiles::RefreshDeeperRoots() {
   const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
   const std::lock_guard lock(mutex_);
-  if (roots == below_) return false;
-  below_ = roots;
+  if (roots == deeper_roots_) return false;
+  deeper_roots_ = roots;
   for (size_t at = 1; at < dirs_.size(); ++at) {  // a parent comes before its children
     Directory& dir = dirs_[at];
     struct stat info {};
     const std::string path = root_ + "/" + PathOf(dir.parent, dir.name);
-    dir.is_others = dirs_[dir.parent].is_others ||
-                    (stat(path.c_str(), &info) == 0 &&
-                     std::find(roots.begin(), roots.end(),
-                               ObserverPrograms::Root{info.st_dev, info.st_ino}) != roots.end());
+    dir.has_other_owner =
+        dirs_[dir.parent].has_other_owner ||
+        (stat(path.c_str(), &info) == 0 &&
+         std::find(roots.begin(), roots.end(), ObserverPrograms::Root{info.st_dev, info.st_ino}) !=
+             roots.end());
   }
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
     const std::optional<InodeTable::File> file = files_.Get(number);
-    if (file && dirs_[file->parent].is_others) Forget(number);
+    if (file && dirs_[file->parent].has_other_owner) Forget(number);
   }
   // Directories that were another's are listed again; discovered files are found again through
   // theirs.

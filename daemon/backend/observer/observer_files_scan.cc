@@ -31,7 +31,7 @@ UniqueFd OpenForReading(int directory, const char* name) {
 
 }  // namespace
 
-Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<NewFile>* new_files) {
   std::unique_lock lock(mutex_);
   const std::string path =
       directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
@@ -60,7 +60,7 @@ Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<Fresh>* fres
     }
     if (!NoteEntries(directory, at, info.st_dev, &entries)) return Ok();
     for (Entry& entry : entries) entry.fd = OpenForReading(at, entry.name.c_str());
-    const Result<bool> taken = TakeEntries(directory, &entries, fresh);
+    const Result<bool> taken = TakeEntries(directory, &entries, new_files);
     if (!taken) return taken.error();
     if (!*taken) return Ok();
   }
@@ -77,8 +77,9 @@ bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
     if (S_ISDIR(info.st_mode)) {
       if (info.st_dev != dev) return true;  // on another file system
       const ObserverPrograms::Root root{info.st_dev, info.st_ino};
-      if (std::find(below_.begin(), below_.end(), root) != below_.end()) return true;
-      if (dirs_.size() >= kMaxDirectories) BeFull(at);
+      if (std::find(deeper_roots_.begin(), deeper_roots_.end(), root) != deeper_roots_.end())
+        return true;
+      if (dirs_.size() >= kMaxDirectories) StartDiscovery(at);
       if (HasDiscovered() || dirs_.size() >= kMaxDirectories) return true;
       const auto [known, is_new] =
           dir_numbers_.try_emplace({directory, entry.name}, static_cast<uint32_t>(dirs_.size()));
@@ -94,7 +95,7 @@ bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
 }
 
 Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* entries,
-                                        std::vector<Fresh>* fresh) {
+                                        std::vector<NewFile>* new_files) {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : *entries) {
     struct stat& info = entry.info;
@@ -103,12 +104,12 @@ Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* 
         files_.NumberOf(info.st_dev, info.st_ino) != 0) {
       continue;
     }
-    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(entry.fd.Get());
+    if (files_.Size() + new_files->size() >= limits_.listed) StartDiscovery(entry.fd.Get());
     if (HasDiscovered()) return false;
-    fresh->push_back(Fresh{std::move(entry.fd), directory, entry.name, info});
-    if (fresh->size() < kBatch) continue;
-    Status learnt = Learn(*fresh);
-    fresh->clear();
+    new_files->push_back(NewFile{std::move(entry.fd), directory, entry.name, info});
+    if (new_files->size() < kBatch) continue;
+    Status learnt = Learn(*new_files);
+    new_files->clear();
     if (!learnt) return learnt.error();
   }
   return true;
@@ -138,19 +139,19 @@ bool ObserverFiles::KeepName(uint64_t number, uint32_t parent, int directory, co
 }
 
 Result<bool> ObserverFiles::Scan(uint64_t deadline_ns) {
-  std::vector<Fresh> fresh;
+  std::vector<NewFile> new_files;
   // dirs_ grows during the walk.
   for (uint32_t at = 0;; ++at) {
     std::unique_lock lock(mutex_);
-    while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].is_others)) ++at;
+    while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].has_other_owner)) ++at;
     const bool is_done = at >= dirs_.size() || IsFull();
     if (is_done || MonotonicNs() >= deadline_ns) {
-      const Status learnt = Learn(fresh);
+      const Status learnt = Learn(new_files);
       if (!learnt && !IsFull()) return learnt.error();
       return is_done || IsFull();
     }
     lock.unlock();
-    const Status listed = ListDirectory(at, &fresh);
+    const Status listed = ListDirectory(at, &new_files);
     lock.lock();
     if (!listed && at == 0 && !IsFull()) return listed.error();
     // A directory that cannot be listed (removed, no permission) is not retried.
@@ -167,7 +168,7 @@ Result<bool> ObserverFiles::Rescan(uint64_t deadline_ns) {
     std::unique_lock lock(mutex_);
     if (next_look_ >= dirs_.size()) break;
     if (MonotonicNs() >= deadline_ns) return false;
-    if (dirs_[next_look_].is_others) continue;
+    if (dirs_[next_look_].has_other_owner) continue;
     const int64_t known_ns = dirs_[next_look_].mtime_ns;
     const std::string path =
         next_look_ == 0 ? "" : PathOf(dirs_[next_look_].parent, dirs_[next_look_].name);

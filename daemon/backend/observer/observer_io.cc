@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/backend/file_cache.h"
-#include "daemon/backend/observer/evict_ladder.h"
+#include "daemon/backend/observer/evict_range.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/cgroup.h"
@@ -19,9 +19,9 @@ namespace ppc {
 namespace {
 
 constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are loads of small files
-constexpr uint64_t kIdleLookNs = kNsPerSec;
-constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
-constexpr uint64_t kFollowNs = 100 * kNsPerMs;    // while burn groups beside a service have pages
+constexpr uint64_t kIdlePeriodNs = kNsPerSec;
+constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;   // while files are open
+constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside it have pages
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
 constexpr uint64_t kKeepNs = 30 * kNsPerSec;
@@ -32,23 +32,23 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
     : roots_(roots),
       parts_(std::move(parts)),
       files_(parts_.index),
-      own_pages_(parts_.discovered),
+      droppable_(parts_.discovered),
       mappers_(roots.Proc("")),
       kept_(roots) {
   kept_.Begin(dir.c_str());
 }
 
 void ObserverIo::Note(const Event& event) {
-  if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
+  if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
   if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
 }
 
-uint64_t ObserverIo::Look(uint64_t now_ns) {
+uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
   charged_.Reap();
-  uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
+  uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenPeriodNs : kIdlePeriodNs;
   for (const std::shared_ptr<BurnGroups>& groups : AllBurnGroups())
-    if (groups->Follow()) idle_ns = kFollowNs;
+    if (groups->UpdateLimit()) idle_ns = kLimitPeriodNs;
   return idle_ns;
 }
 
@@ -68,7 +68,7 @@ Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
   if (!result || result->loaded == 0) return result;
-  own_pages_.Add(request.file, request.offset, result->done);
+  droppable_.Add(request.file, request.offset, result->done);
   if (request.is_populated) MarkAccessed((*fd)->Get(), request.offset, result->done);
   return result;
 }
@@ -122,7 +122,7 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   const std::vector<MappedPart> mapped =
       mappers_.Of(visit, *identity, request.offset, request.length, MonotonicNs());
   for (const auto& [offset, length] :
-       own_pages_.Within(request.file, request.offset, request.length)) {
+       droppable_.Within(request.file, request.offset, request.length)) {
     std::vector<MappedPart> parts;
     for (const MappedPart& part : mapped) {
       const uint64_t from = std::max(part.offset, offset);
@@ -176,7 +176,7 @@ uint64_t ObserverIo::ReleaseGroups(const EvictRequest& request, int fd) {
 // Pages that come there later are a stranger's.  Also forgets the rest of a partly covered unit if
 // none of it is cached.
 void ObserverIo::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length) {
-  constexpr uint64_t kUnit = OwnPages::kUnit;
+  constexpr uint64_t kUnit = DroppableRanges::kUnit;
   uint64_t from = offset / kUnit * kUnit;
   uint64_t to = (offset + length + kUnit - 1) / kUnit * kUnit;
   const auto is_empty = [&](uint64_t start, uint64_t end) {
@@ -185,7 +185,7 @@ void ObserverIo::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t 
   };
   if (!is_empty(from, offset)) from = offset;
   if (!is_empty(offset + length, to)) to = offset + length;
-  own_pages_.Remove(file, from, to - from);
+  droppable_.Remove(file, from, to - from);
 }
 
 Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t length,
@@ -199,7 +199,7 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
           : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
   if (!bytes) return bytes.error();
   // The kernel has reclaimed the range.
-  if (*bytes == 0 && length > 0) own_pages_.Remove(file, offset, length);
+  if (*bytes == 0 && length > 0) droppable_.Remove(file, offset, length);
   return Residency{.resident = *bytes};
 }
 
@@ -282,7 +282,7 @@ bool OpenFiles::CloseIdle(uint64_t now_ns) {
   return !files_.empty();
 }
 
-void OwnPages::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
+void DroppableRanges::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
   const std::lock_guard lock(mutex_);
   if (DiscoveredFiles::IsDiscovered(file)) {
     uint16_t marks = discovered_->Units(file);
@@ -302,22 +302,22 @@ void OwnPages::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
   if (!is_ours && std::ranges::find(units, true) == units.end()) files_.erase(found);
 }
 
-size_t OwnPages::Size() const {
+size_t DroppableRanges::Size() const {
   const std::lock_guard lock(mutex_);
   return files_.size();
 }
 
-void OwnPages::Add(uint64_t file, uint64_t offset, uint64_t length) {
+void DroppableRanges::Add(uint64_t file, uint64_t offset, uint64_t length) {
   if (length == 0) return;
   Mark(file, offset / kUnit, (offset + length - 1) / kUnit + 1, true);
 }
 
-void OwnPages::Remove(uint64_t file, uint64_t offset, uint64_t length) {
+void DroppableRanges::Remove(uint64_t file, uint64_t offset, uint64_t length) {
   Mark(file, (offset + kUnit - 1) / kUnit, (offset + length) / kUnit, false);
 }
 
-std::vector<std::pair<uint64_t, uint64_t>> OwnPages::Within(uint64_t file, uint64_t offset,
-                                                            uint64_t length) const {
+std::vector<std::pair<uint64_t, uint64_t>> DroppableRanges::Within(uint64_t file, uint64_t offset,
+                                                                   uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   const std::lock_guard lock(mutex_);
   const uint16_t marks =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the observer's file operations: loads, evictions, residency; and what they need to know of
 // readers: whose pages they are, and which processes map them.
-// Threads: Note on the thread that drains events; Look on the observer's own thread; the rest on
-// any.
+// Threads: Note on the thread that drains events; RunPeriodic on the observer's own thread; the
+// rest on any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 
@@ -33,13 +33,13 @@ namespace ppc {
 // Owns which parts of files are in the page cache because of us: loaded by us, or missed by a
 // process that we watch.  Only these may be dropped; pages that a stranger has cached stay.
 // Threads: any.
-class OwnPages {
+class DroppableRanges {
  public:
   static constexpr uint64_t kUnit = 64 << 10;  // the kernel's smallest read-ahead
   static constexpr size_t kMaxFiles = 65536;
 
   // `discovered` holds the bits of the first units of discovered files; it must outlive this.
-  explicit OwnPages(DiscoveredFiles* discovered) : discovered_(discovered) {}
+  explicit DroppableRanges(DiscoveredFiles* discovered) : discovered_(discovered) {}
 
   void Add(uint64_t file, uint64_t offset, uint64_t length);
   // Pages of the range are no longer cached.  The rest of a partly covered unit stays ours.
@@ -106,7 +106,7 @@ class ObserverIo {
   // Notes pages and readers of an event.
   void Note(const Event& event);
   // Closes idle files; returns ns until the next call.
-  uint64_t Look(uint64_t now_ns);
+  uint64_t RunPeriodic(uint64_t now_ns);
 
   // As in backend.h.
   Result<LoadResult> Load(const LoadRequest& request);
@@ -133,7 +133,7 @@ class ObserverIo {
   const SysRoots roots_;
   const Parts parts_;
   OpenFiles files_;
-  OwnPages own_pages_;
+  DroppableRanges droppable_;
   Mappers mappers_;
   KeptCache kept_;
   std::mutex payers_mutex_;

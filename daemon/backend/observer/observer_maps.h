@@ -27,7 +27,7 @@
 #define MAX_FOLIO_ORDER 13
 #define XA_MOST_LEVELS 6
 #define XA_SLOTS 64
-#define NEWS_NS (10ULL * 1000 * 1000 * 1000)	/* until an unlisted inode is reported again */
+#define REPORT_AGAIN_NS (10ULL * 1000 * 1000 * 1000)	/* until an inode is reported again */
 
 /* Set before loading, so that the verifier removes code this kernel cannot run. */
 const volatile _Bool has_task_regs = 0;
@@ -82,13 +82,13 @@ struct {
 	__type(value, __u32);
 } roots SEC(".maps");
 
-/* Unlisted inodes that were reported already. */
+/* Inodes that were reported already: unlisted, or listed differently. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, kObsMaxUnknown);
+	__uint(max_entries, kObsMaxReported);
 	__type(key, struct obs_inode_key);
-	__type(value, struct obs_news);
-} unknown SEC(".maps");
+	__type(value, struct obs_reported_inode);
+} reported_inodes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -44,7 +44,7 @@ static __always_inline __u64 alias_place(void)
  * it.  The runner checks it, since a dentry freed or renamed meanwhile may hold anything.  Returns
  * the bytes of the name; 0: not in memory, or too long.
  */
-static __always_inline __u64 add_name(struct inode *host, struct obs_unknown *told)
+static __always_inline __u64 add_name(struct inode *host, struct obs_unlisted_event *record)
 {
 	struct hlist_node *alias = BPF_CORE_READ(host, i_dentry.first);
 	__u64 place = alias_place();
@@ -56,8 +56,8 @@ static __always_inline __u64 add_name(struct inode *host, struct obs_unknown *to
 	at = (void *)alias - place;
 	if (BPF_CORE_READ(at, d_name.len) >= kObsNameBytes)
 		return 0;
-	told->folder = BPF_CORE_READ(at, d_parent, d_inode, i_ino);
-	bytes = bpf_probe_read_kernel_str(told->name, kObsNameBytes, BPF_CORE_READ(at, d_name.name));
+	record->folder = BPF_CORE_READ(at, d_parent, d_inode, i_ino);
+	bytes = bpf_probe_read_kernel_str(record->name, kObsNameBytes, BPF_CORE_READ(at, d_name.name));
 	if (bytes <= 0 || bytes > kObsNameBytes)
 		return 0;
 	return bytes;

@@ -12,53 +12,54 @@
  * The first insertion for a while into an inode that is unlisted or listed differently; NULL:
  * reported.
  */
-static __always_inline struct obs_news *new_news(struct inode *host, const struct obs_inode_key *key,
-						 struct obs_news **old)
+static __always_inline struct obs_reported_inode *
+add_reported(struct inode *host, const struct obs_inode_key *key, struct obs_reported_inode **old)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct obs_news news = { .addr = salted(host), .since_ns = now };
+	struct obs_reported_inode entry = { .addr = salted(host), .since_ns = now };
 
-	*old = bpf_map_lookup_elem(&unknown, key);
-	if (*old && (*old)->addr == news.addr && now - (*old)->since_ns < NEWS_NS)
+	*old = bpf_map_lookup_elem(&reported_inodes, key);
+	if (*old && (*old)->addr == entry.addr && now - (*old)->since_ns < REPORT_AGAIN_NS)
 		return 0;
 	*old = 0;
-	news.dir = dir_of(host);
-	bpf_map_update_elem(&unknown, key, &news, BPF_ANY);
-	return bpf_map_lookup_elem(&unknown, key);
+	entry.dir = dir_of(host);
+	bpf_map_update_elem(&reported_inodes, key, &entry, BPF_ANY);
+	return bpf_map_lookup_elem(&reported_inodes, key);
 }
 
-static __always_inline void tell_moved(struct inode *host, const struct obs_inode_key *key, __u32 dir)
+static __always_inline void report_changed(struct inode *host, const struct obs_inode_key *key,
+					   __u32 dir)
 {
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
-	struct obs_news *old;
+	struct obs_reported_inode *old;
 	struct obs_event event;
 
-	if (!config || !config->is_watched || !new_news(host, key, &old))
+	if (!config || !config->is_watched || !add_reported(host, key, &old))
 		return;
 	start_event(&event, key->ino, bpf_ktime_get_ns());
 	event.dev = key->dev;
-	event.kind = kObsMoved;
+	event.kind = kObsChanged;
 	send(&event, dir, config, 1);
 }
 
-enum { TELL_FIRST = 1, TELL_OWNER = 2 };
+enum { REPORT_FIRST = 1, REPORT_OWNER = 2 };
 
 /*
  * Reports an insertion into an unlisted inode to one directory; `how`: the kind of report.  Not
  * inlined, so that the verifier checks it once instead of once for each directory.
  */
-__noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __u32 how)
+__noinline int send_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __u32 how)
 {
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
 	struct inode *host = (void *)inode;
-	struct obs_unknown told = {};
-	struct obs_event *event = &told.event;
+	struct obs_unlisted_event record = {};
+	struct obs_event *event = &record.event;
 	struct obs_inode_key key;
 	__u64 bytes = sizeof(*event);
 
 	if (!config || !config->is_watched)
 		return 0;
-	if (!(how & (config->wants_unlisted ? TELL_OWNER : TELL_FIRST)))
+	if (!(how & (config->wants_unlisted ? REPORT_OWNER : REPORT_FIRST)))
 		return 0;
 	fill_key(host, &key);
 	start_event(event, key.ino, bpf_ktime_get_ns());
@@ -67,15 +68,15 @@ __noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __
 	event->length = end - offset;
 	event->dev = key.dev;
 	event->generation = BPF_CORE_READ(host, i_generation);
-	event->kind = kObsUnknown;
+	event->kind = kObsUnlisted;
 	event->miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
 	if (config->wants_unlisted) {
-		__u64 name = add_name(host, &told);
+		__u64 name = add_name(host, &record);
 
 		if (name)
-			bytes = __builtin_offsetof(struct obs_unknown, name) + name;
+			bytes = __builtin_offsetof(struct obs_unlisted_event, name) + name;
 	}
-	send_bytes(event, bytes, dir, config, how & TELL_FIRST);
+	send_bytes(event, bytes, dir, config, how & REPORT_FIRST);
 	return 0;
 }
 
@@ -83,27 +84,27 @@ __noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __
  * An insertion into an unlisted inode.  Any directory on this device may contain it: one whose
  * files are all listed looks it up once, others get its misses from here on.
  */
-static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key,
-					 __u64 offset, __u64 end)
+static __always_inline void report_unlisted(struct inode *host, const struct obs_inode_key *key,
+					    __u64 offset, __u64 end)
 {
-	struct obs_news *old = 0;
-	struct obs_news *news = new_news(host, key, &old);
-	_Bool is_first = news != 0;
+	struct obs_reported_inode *old = 0;
+	struct obs_reported_inode *entry = add_reported(host, key, &old);
+	_Bool is_first = entry != 0;
 
-	if (!news)
-		news = old;
-	if (!news || news->told >= kObsMostNews || (!is_first && news->dir == kObsMaxDirs))
+	if (!entry)
+		entry = old;
+	if (!entry || entry->reports >= kObsMostReports || (!is_first && entry->dir == kObsMaxDirs))
 		return;
-	news->told++;
+	entry->reports++;
 	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
 		struct obs_device_key place = { .dev = key->dev, .dir = dir };
-		__u32 how = is_first ? TELL_FIRST : 0;
+		__u32 how = is_first ? REPORT_FIRST : 0;
 
 		if (!bpf_map_lookup_elem(&dir_devices, &place))
 			continue;
-		if (news->dir == dir || news->dir == kObsAnyDir)
-			how |= TELL_OWNER;
-		tell_unlisted((__u64)host, offset, end, dir, how);
+		if (entry->dir == dir || entry->dir == kObsAnyDir)
+			how |= REPORT_OWNER;
+		send_unlisted((__u64)host, offset, end, dir, how);
 	}
 }
 
@@ -125,7 +126,7 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 		return 0;
 	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
 	    (inode->by_addr && inode->addr != salted(host))) {
-		tell_moved(host, key, inode->dir);
+		report_changed(host, key, inode->dir);
 		return 0;
 	}
 	return inode;
@@ -134,7 +135,7 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 static __always_inline struct obs_reader *reader_of(const struct obs_inode *inode,
 						    struct obs_reader_key *key, _Bool *is_new)
 {
-	struct obs_reader fresh = {};
+	struct obs_reader entry = {};
 	struct obs_reader *reader;
 	struct obs_counts *count;
 
@@ -147,10 +148,10 @@ static __always_inline struct obs_reader *reader_of(const struct obs_inode *inod
 		return reader;
 	if (is_own())
 		return 0;
-	fresh.tgid = bpf_get_current_pid_tgid() >> 32;
-	fresh.told = fresh.told_end = ~0ULL;
-	identify((struct task_struct *)bpf_get_current_task(), &fresh.start_ns, &fresh.cgroup);
-	bpf_map_update_elem(&readers, key, &fresh, BPF_ANY);
+	entry.tgid = bpf_get_current_pid_tgid() >> 32;
+	entry.reported = entry.reported_end = ~0ULL;
+	identify((struct task_struct *)bpf_get_current_task(), &entry.start_ns, &entry.cgroup);
+	bpf_map_update_elem(&readers, key, &entry, BPF_ANY);
 	reader = bpf_map_lookup_elem(&readers, key);
 	count = bpf_map_lookup_elem(&counts, &key->dir);
 	if (count && reader)
@@ -256,13 +257,14 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 	if (config->wants_progress) {
 		__u64 beacon = config->beacon ? config->beacon : GATHER_BYTES;
 
-		if (!is_new && !is_back && reader->told != ~0ULL && offset / beacon == reader->told / beacon &&
-		    end <= reader->told_end + beacon) {
+		if (!is_new && !is_back && reader->reported != ~0ULL &&
+		    offset / beacon == reader->reported / beacon &&
+		    end <= reader->reported_end + beacon) {
 			note_coalesced(dir);
 			return;
 		}
-		reader->told = offset;
-		reader->told_end = end;
+		reader->reported = offset;
+		reader->reported_end = end;
 		send_reader(&key, reader, config, offset, end, kObsProgress, flags, now, is_new);
 	}
 }
@@ -295,7 +297,7 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 	if (!inode) {
 		if (bpf_map_lookup_elem(&devices, &inode_key.dev) &&
 		    !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
-			tell_unknown(host, &inode_key, offset, end);
+			report_unlisted(host, &inode_key, offset, end);
 		return;
 	}
 	dir = inode->dir;

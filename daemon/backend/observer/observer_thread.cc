@@ -22,7 +22,7 @@ constexpr uint64_t kScanPartNs = 50 * kNsPerMs;  // longest part of a scan, for 
 constexpr uint64_t kScanPauseNs = kNsPerSec;     // between two scans for changes
 constexpr uint64_t kScanRestNs =
     10 * kNsPerMs;  // between two parts: other threads need the index and the disk
-constexpr uint64_t kLookAtDirNs = kNsPerSec;
+constexpr uint64_t kCheckDirNs = kNsPerSec;
 constexpr std::chrono::seconds kAnswerTime(1);
 
 void NameThread() {
@@ -65,15 +65,15 @@ void ObserverThread::NoteUnlisted(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
     wants_scan_ = true;
-    if (unlisted_.size() < kMaxMoved) unlisted_.emplace_back(ino, dev);
+    if (unlisted_.size() < kMaxChanged) unlisted_.emplace_back(ino, dev);
   }
   wake_.notify_all();
 }
 
-void ObserverThread::NoteMoved(uint64_t ino, uint32_t dev) {
+void ObserverThread::NoteChanged(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
-    if (moved_.size() < kMaxMoved) moved_.emplace_back(ino, dev);
+    if (changed_.size() < kMaxChanged) changed_.emplace_back(ino, dev);
   }
   wake_.notify_all();
 }
@@ -136,7 +136,7 @@ bool ObserverThread::AnswerOne(std::unique_lock<std::mutex>* lock) {
   return true;
 }
 
-void ObserverThread::LookAtDirectory() {
+void ObserverThread::CheckDirectory() {
   struct stat info {};
   is_gone_.store(stat(options_.dir.c_str(), &info) != 0 || info.st_dev != options_.dev ||
                      info.st_ino != options_.ino,
@@ -145,24 +145,24 @@ void ObserverThread::LookAtDirectory() {
 
 void ObserverThread::Work() {
   NameThread();
-  uint64_t dir_due = MonotonicNs() + kLookAtDirNs;
+  uint64_t dir_due = MonotonicNs() + kCheckDirNs;
   uint64_t scan_due = 0;
-  uint64_t look_due = 0;
+  uint64_t periodic_due = 0;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const uint64_t now = MonotonicNs();
-    uint64_t due = std::min(dir_due, look_due);
+    uint64_t due = std::min(dir_due, periodic_due);
     if (wants_scan_) due = std::min(due, scan_due);
-    if (questions_.empty() && moved_.empty() && unlisted_.empty() && now < due) {
+    if (questions_.empty() && changed_.empty() && unlisted_.empty() && now < due) {
       ++idle_;
       wake_.wait_for(lock, std::chrono::nanoseconds(due - now));
       --idle_;
       continue;
     }
     (void)AnswerOne(&lock);
-    const auto moved = std::exchange(moved_, {});
+    const auto changed = std::exchange(changed_, {});
     const auto unlisted = std::exchange(unlisted_, {});
-    const bool looks = now >= look_due;
+    const bool runs_periodic = now >= periodic_due;
     // A start on a cold disk needs look-ups more than the listing.
     const bool is_asked = !questions_.empty() || answering_ != 0;
     const bool scans = !is_asked && wants_scan_ && now >= scan_due;
@@ -171,16 +171,16 @@ void ObserverThread::Work() {
     lock.unlock();
     bool is_done = true;
     bool is_forgotten = false;  // it may exist under another name
-    for (const auto& [ino, dev] : moved) is_forgotten |= !index_->OnChangedInode(ino, dev);
+    for (const auto& [ino, dev] : changed) is_forgotten |= !index_->OnChangedInode(ino, dev);
     for (const auto& [ino, dev] : unlisted) index_->OnUnlistedInode(ino, dev);
-    Looked looked;
-    if (looks) {
-      looked = options_.look();
-      look_due = MonotonicNs() + looked.again_ns;
+    PeriodicResult periodic;
+    if (runs_periodic) {
+      periodic = options_.run_periodic();
+      periodic_due = MonotonicNs() + periodic.next_ns;
     }
     if (now >= dir_due) {
-      LookAtDirectory();
-      dir_due = MonotonicNs() + kLookAtDirNs;
+      CheckDirectory();
+      dir_due = MonotonicNs() + kCheckDirNs;
     }
     if (scans) {
       const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
@@ -191,7 +191,7 @@ void ObserverThread::Work() {
       if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }
     lock.lock();
-    if (!is_done || is_forgotten || looked.wants_scan) wants_scan_ = true;
+    if (!is_done || is_forgotten || periodic.wants_scan) wants_scan_ = true;
   }
 }
 

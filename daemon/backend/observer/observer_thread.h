@@ -26,16 +26,16 @@ namespace ppc {
 
 class ObserverThread {
  public:
-  struct Looked {
-    uint64_t again_ns = 0;    // until the next call
+  struct PeriodicResult {
+    uint64_t next_ns = 0;     // until the next call
     bool wants_scan = false;  // see WantScan
   };
   struct Options {
     std::string dir;
     dev_t dev = 0;  // of the directory
     ino_t ino = 0;
-    bool wants_scan = false;       // the first listing did not finish
-    std::function<Looked()> look;  // called every so often
+    bool wants_scan = false;                       // the first listing did not finish
+    std::function<PeriodicResult()> run_periodic;  // called every so often
   };
   struct Answer {
     Result<FileInfo> info;
@@ -52,7 +52,7 @@ class ObserverThread {
   // A process reads a file that is unlisted, or that was another directory's.
   void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See ObserverFiles::OnChangedInode.
-  void NoteMoved(uint64_t ino, uint32_t dev);
+  void NoteChanged(uint64_t ino, uint32_t dev);
   // Whether all files that existed at registration have been listed.
   bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
   // Whether the directory's name leads to another directory, or nowhere.
@@ -67,9 +67,9 @@ class ObserverThread {
   void Help();
   bool AnswerOne(std::unique_lock<std::mutex>* lock);
   void StartHelper();
-  void LookAtDirectory();
+  void CheckDirectory();
 
-  static constexpr size_t kMaxMoved = 65536;
+  static constexpr size_t kMaxChanged = 65536;
   static constexpr size_t kMostHelpers = 15;  // and the thread: a policy asks 16 at once
 
   ObserverFiles* const index_;
@@ -81,7 +81,7 @@ class ObserverThread {
   std::condition_variable wake_;
   bool stopping_ = false;
   bool wants_scan_;
-  std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
+  std::vector<std::pair<uint64_t, uint32_t>> changed_;  // inode, device
   std::vector<std::pair<uint64_t, uint32_t>> unlisted_;
   std::deque<std::function<void()>> questions_;
   std::condition_variable asked_;  // notifies helpers

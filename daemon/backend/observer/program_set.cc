@@ -127,10 +127,10 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.enter_map_folio, maps_folios_);
   bpf_program__set_autoload(s->progs.exit_map_pmd, maps_pmds_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
-  bpf_program__set_autoload(s->progs.on_exec, state_.can_tell_execs != 0);
-  const bool tells_direct = state_.can_tell_direct != 0;
-  bpf_program__set_autoload(s->progs.on_direct, tells_direct && has_direct_tracepoint_);
-  bpf_program__set_autoload(s->progs.enter_iomap_dio, tells_direct && !has_direct_tracepoint_);
+  bpf_program__set_autoload(s->progs.on_exec, state_.can_report_execs != 0);
+  const bool reports_direct = state_.can_report_direct != 0;
+  bpf_program__set_autoload(s->progs.on_direct, reports_direct && has_direct_tracepoint_);
+  bpf_program__set_autoload(s->progs.enter_iomap_dio, reports_direct && !has_direct_tracepoint_);
 }
 
 // An LRU map reserves 128 entries for each CPU that adds one: in a small map CPUs take entries from
@@ -140,8 +140,8 @@ void ObserverProgramSet::SizeByCpus() {
   const auto by_cpus = static_cast<uint32_t>(cpus) * kObsLruPerCpu;
   state_.max_readers = std::max<uint32_t>(kObsMaxReaders, by_cpus);
   (void)bpf_map__set_max_entries(skeleton_->maps.readers, state_.max_readers);
-  (void)bpf_map__set_max_entries(skeleton_->maps.unknown,
-                                 std::max<uint32_t>(kObsMaxUnknown, by_cpus));
+  (void)bpf_map__set_max_entries(skeleton_->maps.reported_inodes,
+                                 std::max<uint32_t>(kObsMaxReported, by_cpus));
 }
 
 // Returns an errno.
@@ -176,9 +176,9 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_tracepoints = HasKernelName(types, "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
-  state_.can_tell_execs = HasKernelName(types, "btf_trace_sched_process_exec", BTF_KIND_TYPEDEF);
+  state_.can_report_execs = HasKernelName(types, "btf_trace_sched_process_exec", BTF_KIND_TYPEDEF);
   has_direct_tracepoint_ = HasKernelName(types, "btf_trace_iomap_dio_rw_begin", BTF_KIND_TYPEDEF);
-  state_.can_tell_direct =
+  state_.can_report_direct =
       has_direct_tracepoint_ || CanEnter(types, "iomap_dio_rw", BPF_TRACE_FENTRY);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
   const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
@@ -193,11 +193,11 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
   // If the verifier refuses one of these optional programs, the others still load.
-  for (uint32_t* const can_tell : {&state_.can_tell_direct, &state_.can_tell_execs}) {
-    if (code == 0 || *can_tell == 0) continue;
-    *can_tell = 0;
+  for (uint32_t* const can_report : {&state_.can_report_direct, &state_.can_report_execs}) {
+    if (code == 0 || *can_report == 0) continue;
+    *can_report = 0;
     code = LoadChosen(has_folios);
-    if (code != 0) *can_tell = 1;
+    if (code != 0) *can_report = 1;
   }
   if (code != 0 && (maps_folios_ || maps_pmds_)) {
     looks_for_folios_ = maps_folios_;
@@ -209,7 +209,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   if (code != 0) return Explain(roots, code);
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.IsValid()) return PosixError("eventfd", errno);
-  SayState();
+  PublishState();
   return Ok();
 }
 
@@ -226,7 +226,7 @@ uint64_t ObserverProgramSet::Skipped() const {
   return skipped;
 }
 
-void ObserverProgramSet::SayState() {
+void ObserverProgramSet::PublishState() {
   const uint32_t zero = 0;
   state_.inserts = !insert_links_.empty();
   state_.accesses = !access_links_.empty();
@@ -259,14 +259,14 @@ Result<uint32_t> ObserverProgramSet::AddDirectory() {
   return dir;
 }
 
-void ObserverProgramSet::Silence(uint32_t dir) {
+void ObserverProgramSet::ClearWants(uint32_t dir) {
   const obs_dir nothing{};
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &nothing, BPF_ANY);
   (void)Update();
 }
 
 void ObserverProgramSet::RemoveDirectory(uint32_t dir) {
-  Silence(dir);
+  ClearWants(dir);
   const Result<ObserverFds> fds = Share(dir);
   if (fds) ClearObserverDirectory(*fds, dir);
   (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.rings), &dir);
@@ -282,7 +282,7 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
   const int state = bpf_map__fd(s->maps.state);
   const std::array<int, kObsFdCount> sources = {
       bpf_map__fd(s->maps.inodes),
-      bpf_map__fd(s->maps.unknown),
+      bpf_map__fd(s->maps.reported_inodes),
       bpf_map__fd(s->maps.devices),
       bpf_map__fd(s->maps.dir_devices),
       bpf_map__fd(s->maps.dirs),
@@ -320,8 +320,8 @@ Status ObserverProgramSet::Update() {
     const bool is_watched = config.is_watched != 0;
     wanted.inserts |= is_watched;
     wanted.accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
-    wanted.execs |= is_watched && config.wants_execs != 0 && state_.can_tell_execs != 0;
-    wanted.direct |= is_watched && config.wants_opens != 0 && state_.can_tell_direct != 0;
+    wanted.execs |= is_watched && config.wants_execs != 0 && state_.can_report_execs != 0;
+    wanted.direct |= is_watched && config.wants_opens != 0 && state_.can_report_direct != 0;
   }
   // Before 5.13 a function's program can be attached only once.
   const bool stays = KernelVersion() < 5013;
@@ -330,39 +330,39 @@ Status ObserverProgramSet::Update() {
   Status done = AttachWanted(wanted);
   state_.error = done ? 0 : done.error().code;
   ++state_.updates;
-  SayState();
+  PublishState();
   return done;
 }
 
 Status ObserverProgramSet::AttachWanted(const Wanted& wanted) {
   observer_bpf* s = skeleton_.get();
   const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
-  std::vector<bpf_program*> told = {s->progs.on_read, s->progs.on_map, s->progs.on_fault};
+  std::vector<bpf_program*> accesses = {s->progs.on_read, s->progs.on_map, s->progs.on_fault};
   if (state_.has_tracepoints == 0) {
-    told = {has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
-            s->progs.enter_map, s->progs.enter_fault};
+    accesses = {has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
+                s->progs.enter_map, s->progs.enter_fault};
   }
   Status done = Attach(wanted.inserts, &insert_links_, insertions);
   if (!done) return done;
-  if (maps_folios_) told.push_back(s->progs.enter_map_folio);
-  if (maps_pmds_) told.push_back(s->progs.exit_map_pmd);
-  done = Attach(wanted.accesses, &access_links_, told);
+  if (maps_folios_) accesses.push_back(s->progs.enter_map_folio);
+  if (maps_pmds_) accesses.push_back(s->progs.exit_map_pmd);
+  done = Attach(wanted.accesses, &access_links_, accesses);
   if (!done) return done;
-  AttachBeside(wanted.execs, &exec_links_, s->progs.on_exec, &state_.can_tell_execs);
+  AttachBeside(wanted.execs, &exec_links_, s->progs.on_exec, &state_.can_report_execs);
   AttachBeside(wanted.direct, &direct_links_,
                has_direct_tracepoint_ ? s->progs.on_direct : s->progs.enter_iomap_dio,
-               &state_.can_tell_direct);
+               &state_.can_report_direct);
   return Ok();
 }
 
 // Its failure leaves the others attached: buffered reads are reported without it.
 void ObserverProgramSet::AttachBeside(bool on, std::vector<Link>* links, bpf_program* program,
-                                      uint32_t* can_tell) {
+                                      uint32_t* can_report) {
   const std::array<bpf_program*, 1> one = {program};
   const Status attached = Attach(on, links, one);
   if (attached) return;
   Log(LogLevel::kWarning, attached.error().message);
-  *can_tell = 0;
+  *can_report = 0;
 }
 
 Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,

@@ -28,7 +28,7 @@ namespace ppc {
 // Descriptors that a runner needs to use a set, in this order.
 enum ObserverFd {
   kObsFdInodes,
-  kObsFdUnknown,
+  kObsFdReported,
   kObsFdDevices,
   kObsFdDirDevices,
   kObsFdDirs,
@@ -58,7 +58,7 @@ class ObserverProgramSet {
   // Removes its listed inodes, also those of a runner that died.
   void RemoveDirectory(uint32_t dir);
   // The directory's runner died: clears its wants.
-  void Silence(uint32_t dir);
+  void ClearWants(uint32_t dir);
   bool IsEmpty() const;
 
   // Duplicates descriptors for the directory's runner.
@@ -94,10 +94,10 @@ class ObserverProgramSet {
   int LoadChosen(bool has_folios);
   void SizeByCpus();
   void Choose();
-  void SayState();
+  void PublishState();
   Status AttachWanted(const Wanted& wanted);
   static void AttachBeside(bool on, std::vector<Link>* links, bpf_program* program,
-                           uint32_t* can_tell);
+                           uint32_t* can_report);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
 
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;

@@ -108,13 +108,13 @@ obs_state ObserverPrograms::State() const {
 
 // --------------------------------------------------------------------- wants
 
-Status ObserverPrograms::Tell(obs_dir config) {
-  config.wants_unlisted = told_.wants_unlisted;
-  config.wants_execs = told_.wants_execs;
-  config.root_dev = told_.root_dev;
-  config.root_ino = told_.root_ino;
-  config.depth = told_.depth;
-  told_ = config;
+Status ObserverPrograms::SetConfig(obs_dir config) {
+  config.wants_unlisted = config_.wants_unlisted;
+  config.wants_execs = config_.wants_execs;
+  config.root_dev = config_.root_dev;
+  config.root_ino = config_.root_ino;
+  config.depth = config_.depth;
+  config_ = config;
   if (bpf_map_update_elem(Fd(kObsFdDirs), &dir_, &config, BPF_ANY) != 0) {
     return PosixError("set the observer's wanted events", errno);
   }
@@ -133,8 +133,8 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   config.wants_progress = wants.progress;
   config.wants_opens = wants.opens;
   const uint32_t updates_before = State().updates;
-  Status told = Tell(config);
-  if (!told || own_ != nullptr) return told;
+  Status set = SetConfig(config);
+  if (!set || own_ != nullptr) return set;
   // Programs are attached before this returns, since the caller may read at once.  A busy ppcd is
   // not waited for longer; it attaches later.
   const bool wants_accesses = wants.progress || wants.trace;
@@ -152,25 +152,25 @@ Status ObserverPrograms::Watch(const Wants& wants) {
 
 void ObserverPrograms::SetRoot(const std::string& path, dev_t dev, ino_t ino) {
   const std::lock_guard lock(mutex_);
-  told_.root_dev = dev;
-  told_.root_ino = ino;
+  config_.root_dev = dev;
+  config_.root_ino = ino;
   const obs_root_key key{ino, (major(dev) << 20) | minor(dev), 0};
   (void)bpf_map_update_elem(Fd(kObsFdRoots), &key, &dir_, BPF_ANY);
-  told_.depth = static_cast<uint32_t>(std::count(path.begin(), path.end(), '/'));
-  (void)Tell(told_);
+  config_.depth = static_cast<uint32_t>(std::count(path.begin(), path.end(), '/'));
+  (void)SetConfig(config_);
 }
 
 void ObserverPrograms::WantUnlisted() {
   const std::lock_guard lock(mutex_);
-  told_.wants_unlisted = 1;
-  (void)Tell(told_);
+  config_.wants_unlisted = 1;
+  (void)SetConfig(config_);
 }
 
 void ObserverPrograms::WantExecs(bool on) {
   const std::lock_guard lock(mutex_);
-  if ((told_.wants_execs != 0) == on) return;
-  told_.wants_execs = on ? 1 : 0;
-  (void)Tell(told_);
+  if ((config_.wants_execs != 0) == on) return;
+  config_.wants_execs = on ? 1 : 0;
+  (void)SetConfig(config_);
 }
 
 bool ObserverPrograms::AddExecutable(uint64_t ino, uint32_t dev) {
@@ -202,7 +202,7 @@ std::vector<ObserverPrograms::Root> ObserverPrograms::DeeperRoots() {
 
 void ObserverPrograms::Unwatch() {
   const std::lock_guard lock(mutex_);
-  (void)Tell(obs_dir{});
+  (void)SetConfig(obs_dir{});
 }
 
 // --------------------------------------------------------------------- maps
@@ -242,7 +242,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
 
 // Forgets that this inode was reported, so that its next mismatch is reported again.
 void ObserverPrograms::ForgetReport(const obs_inode_key& key) {
-  (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
+  (void)bpf_map_delete_elem(Fd(kObsFdReported), &key);
 }
 
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {

@@ -44,8 +44,8 @@ class ObserverPrograms {
   bool KnowsFaultKind() const { return about_.has_task_regs != 0; }
   // Whether inodes can be learnt from the kernel; else only stat()'s numbers are known.
   bool CanLearn() const { return about_.can_learn != 0; }
-  bool CanTellExecs() const { return about_.can_tell_execs != 0; }
-  bool CanTellDirect() const { return about_.can_tell_direct != 0; }
+  bool CanReportExecs() const { return about_.can_report_execs != 0; }
+  bool CanReportDirect() const { return about_.can_report_direct != 0; }
   // Whether huge-page mappings are seen, or this kernel makes none for files.
   bool SeesHugePages() const { return about_.sees_pmds != 0; }
 
@@ -107,14 +107,14 @@ class ObserverPrograms {
   obs_counts Counted() const;
   void EachReader(
       const std::function<void(const obs_reader_key&, const obs_reader&, bool is_whole)>& each);
-  Status Tell(obs_dir config);
+  Status SetConfig(obs_dir config);
 
   const std::unique_ptr<ObserverProgramSet> own_;  // null: ppcd's programs are used
   const ObserverFds fds_;
   const uint32_t dir_;
   obs_state about_{};
   std::mutex mutex_;                      // serializes looks at mappings and changes of wants
-  obs_dir told_{};                        // last sent
+  obs_dir config_{};                      // last sent
   uint64_t made_before_ = 0;              // readers tracked before this runner's time
   uint64_t taken_ = 0;                    // readers taken out; used by one thread
   std::atomic<uint64_t> pushed_out_ = 0;  // readers replaced by other directories'

@@ -39,7 +39,7 @@ size_t DirectoriesIn(const std::string& path) {
 
 class BurnGroupsTest : public testing::Test {
  protected:
-  static constexpr uint64_t kFile = 3 * BurnGroups::kStretch;
+  static constexpr uint64_t kFile = 3 * BurnGroups::kGroupBytes;
   static constexpr uint64_t kStep = 2 * kMiB;
   static constexpr uint64_t kNumber = 7;
 
@@ -110,67 +110,68 @@ TEST_F(BurnGroupsTest, WhatTwoProcessesMapGoesWithItsGroup) {
   Load(0, kFile);
   Map();
   Map();
-  EXPECT_EQ(Release(0, BurnGroups::kStretch), BurnGroups::kStretch);
-  EXPECT_EQ(*Cached(0, BurnGroups::kStretch), 0u);
-  EXPECT_EQ(*Cached(BurnGroups::kStretch, kFile - BurnGroups::kStretch),
-            kFile - BurnGroups::kStretch);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes), BurnGroups::kGroupBytes);
+  EXPECT_EQ(*Cached(0, BurnGroups::kGroupBytes), 0u);
+  EXPECT_EQ(*Cached(BurnGroups::kGroupBytes, kFile - BurnGroups::kGroupBytes),
+            kFile - BurnGroups::kGroupBytes);
   EXPECT_EQ(groups_->Emptied(), 1u);
 }
 
 TEST_F(BurnGroupsTest, AGroupOfWhichSomethingIsNeededStays) {
   Load(0, kFile);
-  EXPECT_EQ(Release(kStep, BurnGroups::kStretch - kStep), 0u);
+  EXPECT_EQ(Release(kStep, BurnGroups::kGroupBytes - kStep), 0u);
   EXPECT_EQ(*Cached(0, kFile), kFile);
   EXPECT_EQ(Release(kStep, kStep), 0u) << "released before";
   EXPECT_EQ(Release(0, kStep), kStep);
-  EXPECT_EQ(*Cached(0, kFile), kFile - BurnGroups::kStretch);
-  EXPECT_EQ(Release(0, BurnGroups::kStretch), BurnGroups::kStretch - kStep) << "the rest is told";
-  EXPECT_EQ(Release(0, BurnGroups::kStretch), 0u) << "once";
+  EXPECT_EQ(*Cached(0, kFile), kFile - BurnGroups::kGroupBytes);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes), BurnGroups::kGroupBytes - kStep)
+      << "the rest is reported";
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes), 0u) << "once";
 }
 
 TEST_F(BurnGroupsTest, LoadsThatFailFillNoGroup) {
   const UniqueFd unreadable(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  for (uint64_t at = 0; at < 2 * BurnGroups::kStretch; at += kStep) {
+  for (uint64_t at = 0; at < 2 * BurnGroups::kGroupBytes; at += kStep) {
     ppc_load load{};
     load.offset = at;
     load.length = kStep;
     (void)groups_->LoadFile(unreadable.Get(), kNumber, &load, -1);
     EXPECT_EQ(load.loaded, 0u);
   }
-  Load(0, BurnGroups::kStretch);
-  EXPECT_EQ(Release(0, BurnGroups::kStretch), BurnGroups::kStretch);
+  Load(0, BurnGroups::kGroupBytes);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes), BurnGroups::kGroupBytes);
   EXPECT_EQ(groups_->Emptied(), 1u);
 }
 
 // In another order than it was loaded in, and in parts that are no steps.
 TEST_F(BurnGroupsTest, RangesAreReleasedByAnyParts) {
   Load(0, kFile);
-  EXPECT_EQ(Release(BurnGroups::kStretch + kMiB, BurnGroups::kStretch), 0u);
-  EXPECT_EQ(Release(0, BurnGroups::kStretch - 4096), 0u);
-  EXPECT_EQ(Release(BurnGroups::kStretch - 4096, kMiB + 4096), kMiB + 4096);
+  EXPECT_EQ(Release(BurnGroups::kGroupBytes + kMiB, BurnGroups::kGroupBytes), 0u);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes - 4096), 0u);
+  EXPECT_EQ(Release(BurnGroups::kGroupBytes - 4096, kMiB + 4096), kMiB + 4096);
   EXPECT_EQ(groups_->Emptied(), 2u);
-  EXPECT_EQ(*Cached(0, 2 * BurnGroups::kStretch), 0u);
+  EXPECT_EQ(*Cached(0, 2 * BurnGroups::kGroupBytes), 0u);
 }
 
 // The old group has nothing of it any more.
 TEST_F(BurnGroupsTest, WhatIsLoadedAgainIsOfItsNewGroup) {
-  Load(0, BurnGroups::kStretch);
-  EXPECT_EQ(Release(0, BurnGroups::kStretch - kStep), 0u);
-  ASSERT_EQ(posix_fadvise(file_.Get(), BurnGroups::kStretch - kStep, kStep, POSIX_FADV_DONTNEED),
+  Load(0, BurnGroups::kGroupBytes);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes - kStep), 0u);
+  ASSERT_EQ(posix_fadvise(file_.Get(), BurnGroups::kGroupBytes - kStep, kStep, POSIX_FADV_DONTNEED),
             0);
-  Load(BurnGroups::kStretch - kStep, BurnGroups::kStretch + kStep);
+  Load(BurnGroups::kGroupBytes - kStep, BurnGroups::kGroupBytes + kStep);
   EXPECT_EQ(groups_->Emptied(), 1u);
-  EXPECT_EQ(*Cached(BurnGroups::kStretch - kStep, BurnGroups::kStretch + kStep),
-            BurnGroups::kStretch + kStep);
-  EXPECT_EQ(Release(0, BurnGroups::kStretch - kStep), BurnGroups::kStretch - kStep);
+  EXPECT_EQ(*Cached(BurnGroups::kGroupBytes - kStep, BurnGroups::kGroupBytes + kStep),
+            BurnGroups::kGroupBytes + kStep);
+  EXPECT_EQ(Release(0, BurnGroups::kGroupBytes - kStep), BurnGroups::kGroupBytes - kStep);
 }
 
 TEST_F(BurnGroupsTest, WhatIsLoadedAgainIntoItsGroupStays) {
-  Load(0, BurnGroups::kStretch / 2);
+  Load(0, BurnGroups::kGroupBytes / 2);
   ASSERT_EQ(posix_fadvise(file_.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-  Load(0, BurnGroups::kStretch / 2);
+  Load(0, BurnGroups::kGroupBytes / 2);
   EXPECT_EQ(groups_->Emptied(), 0u);
-  EXPECT_EQ(*Cached(0, BurnGroups::kStretch / 2), BurnGroups::kStretch / 2);
+  EXPECT_EQ(*Cached(0, BurnGroups::kGroupBytes / 2), BurnGroups::kGroupBytes / 2);
 }
 
 TEST_F(BurnGroupsTest, EmptyGroupsGo) {
@@ -193,12 +194,12 @@ TEST_F(BurnGroupsTest, OfALargeMemoryThereAreNoMoreGroups) {
 TEST_F(BurnGroupsTest, AStretchForWhichNoGroupCanBeMadeIsSaid) {
   const std::string taken = cgroup_ + "/ppc-burn-" + std::to_string(getpid()) + "-2";
   ASSERT_EQ(mkdir(taken.c_str(), 0755), 0);
-  Load(0, BurnGroups::kStretch);
+  Load(0, BurnGroups::kGroupBytes);
   ppc_load load{};
-  load.offset = BurnGroups::kStretch;
+  load.offset = BurnGroups::kGroupBytes;
   load.length = kStep;
   EXPECT_EQ(groups_->LoadFile(file_.Get(), kNumber, &load, -1), BurnGroups::kNoGroup);
-  Load(BurnGroups::kStretch, kStep);
+  Load(BurnGroups::kGroupBytes, kStep);
 }
 
 TEST_F(BurnGroupsTest, GroupsOfARunnerThatIsGoneAreRemoved) {
@@ -254,12 +255,12 @@ TEST_F(BurnParentTest, TheGroupsBesideGetWhatThePayerLeaves) {
   Write("/pod/one/memory.current", std::to_string(990 * kMiB));
   Write(place + "/memory.high", "");
   Write(place + "/memory.current", std::to_string(600 * kMiB));
-  EXPECT_TRUE(parent->Follow()) << "to be looked at soon";
+  EXPECT_TRUE(parent->UpdateLimit()) << "to be looked at soon";
   EXPECT_EQ(Read(place + "/memory.high"), std::to_string(4 * kMiB)) << "for the loaders";
   EXPECT_EQ(parent->payer().Used(), 1590 * kMiB) << "together";
   Write("/pod/one/memory.max", "max");
   Write(place + "/memory.high", "");
-  EXPECT_FALSE(parent->Follow());
+  EXPECT_FALSE(parent->UpdateLimit());
   EXPECT_EQ(Read(place + "/memory.high"), "max");
 }
 
@@ -269,7 +270,7 @@ TEST_F(BurnParentTest, BelowAGroupThatHasChildrenItsOwnLimitCounts) {
   const std::string place = Place("/pod/one", "/pod/one");
   Write(place + "/memory.current", std::to_string(100 * kMiB));
   const std::unique_ptr<BurnParent> parent = Open("/pod/one");
-  EXPECT_FALSE(parent->Follow());
+  EXPECT_FALSE(parent->UpdateLimit());
   EXPECT_EQ(Read(place + "/memory.high"), "");
   EXPECT_EQ(parent->payer().Used(), 300 * kMiB);
 }

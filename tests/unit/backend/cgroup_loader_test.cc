@@ -152,7 +152,7 @@ TEST_F(CgroupLoaderTest, AProcessThatDoesNotAnswerIsWaitedForOnce) {
 }
 
 TEST_F(CgroupLoaderTest, AProcessThatStaysSilentIsReplacedAsLongAsItDies) {
-  const auto loader = OpenWith({.answer_timeout_ms = 1000, .silence_ms = 0});
+  const auto loader = OpenWith({.answer_timeout_ms = 1000, .unresponsive_ms = 0});
   EXPECT_EQ(Load(loader.get()), ENOTTY);
   const pid_t child = Child();
   ASSERT_NO_FATAL_FAILURE(Stop(child));

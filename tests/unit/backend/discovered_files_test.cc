@@ -162,25 +162,26 @@ TEST(InodeTable, NamesOfTheGoneMakeRoomAndOthersStay) {
 constexpr uint64_t kPart = 1 << 20;
 using Parts = std::vector<std::pair<uint64_t, uint64_t>>;
 
-TEST(OwnPagesTest, AFileOfWhichNothingIsOursIsForgotten) {
+TEST(DroppableRangesTest, AFileOfWhichNothingIsOursIsForgotten) {
   DiscoveredFiles discovered(16);
-  OwnPages own(&discovered);
+  DroppableRanges ranges(&discovered);
   for (uint64_t file = 1; file <= 1000000; ++file) {
-    own.Add(file, 0, kPart);
-    own.Remove(file, 0, kPart);
+    ranges.Add(file, 0, kPart);
+    ranges.Remove(file, 0, kPart);
   }
-  EXPECT_EQ(own.Size(), 0u);
-  own.Add(5, 0, 2 * kPart);
-  own.Remove(5, 0, kPart);
-  EXPECT_EQ(own.Within(5, 0, 4 * kPart), (Parts{{kPart, kPart}}));
+  EXPECT_EQ(ranges.Size(), 0u);
+  ranges.Add(5, 0, 2 * kPart);
+  ranges.Remove(5, 0, kPart);
+  EXPECT_EQ(ranges.Within(5, 0, 4 * kPart), (Parts{{kPart, kPart}}));
 }
 
-TEST(OwnPagesTest, FilesThatNobodyDropsAreBounded) {
+TEST(DroppableRangesTest, FilesThatNobodyDropsAreBounded) {
   DiscoveredFiles discovered(16);
-  OwnPages own(&discovered);
-  for (uint64_t file = 1; file <= 2 * OwnPages::kMaxFiles; ++file) own.Add(file, 0, kPart);
-  EXPECT_EQ(own.Size(), OwnPages::kMaxFiles);
-  EXPECT_FALSE(own.Within(2 * OwnPages::kMaxFiles, 0, kPart).empty()) << "the newest";
+  DroppableRanges ranges(&discovered);
+  for (uint64_t file = 1; file <= 2 * DroppableRanges::kMaxFiles; ++file)
+    ranges.Add(file, 0, kPart);
+  EXPECT_EQ(ranges.Size(), DroppableRanges::kMaxFiles);
+  EXPECT_FALSE(ranges.Within(2 * DroppableRanges::kMaxFiles, 0, kPart).empty()) << "the newest";
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ TEST(FileCache, ALoadAheadKillsNothingForMemory) {
     void* const others =
         mmap(nullptr, kOthers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (others == MAP_FAILED || mlock(others, kOthers) != 0) _exit(3);
-    const Result<FileLoad> load = LoadFile(fd.Get(), 0, 16 * kMiB, nullptr, LoadMode::kAhead);
+    const Result<FileLoad> load =
+        LoadFile(fd.Get(), 0, 16 * kMiB, nullptr, LoadMode::kLeaveSkipped);
     _exit(load && load->is_refused && load->loaded < 16 * kMiB ? 0 : 1);
   }
   int status = 0;
@@ -116,7 +117,7 @@ TEST(FileCache, ALoadAheadIsWholeWhereCachestatIsMissing) {
   EXPECT_EQ(EndOf(StartChild([&] {
               if (!HideCall(kSysCachestat) || !HideCall(SYS_readahead)) return 2;
               const Result<FileLoad> load =
-                  LoadFile(fd.Get(), 0, kBytes, nullptr, LoadMode::kAhead);
+                  LoadFile(fd.Get(), 0, kBytes, nullptr, LoadMode::kLeaveSkipped);
               return load && !load->is_refused && load->loaded == kBytes ? 0 : 1;
             })),
             0);

@@ -38,7 +38,7 @@ class KmodFilesTest : public testing::Test {
   uint64_t NumberFor(uint64_t file) {
     uint64_t number = 0;
     calls_ = 0;
-    const Result<Residency> state = numbers_.Do(file, [&](uint64_t current) {
+    const Result<Residency> state = numbers_.WithCurrentNumber(file, [&](uint64_t current) {
       ++calls_;
       number = current;
       return module_.Resident(current, 0, 0, {});
@@ -103,7 +103,7 @@ TEST_F(KmodFilesTest, AFileThatIsGoneStaysGone) {
 
 TEST_F(KmodFilesTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
   int calls = 0;
-  const Status done = numbers_.Do(1, [&](uint64_t) -> Status {
+  const Status done = numbers_.WithCurrentNumber(1, [&](uint64_t) -> Status {
     ++calls;
     return PosixError("load", ESTALE);  // though its name leads to the same number
   });
@@ -113,12 +113,13 @@ TEST_F(KmodFilesTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
 
 TEST_F(KmodFilesTest, NumbersThatChangeMeanwhileAreFollowed) {
   uint64_t last = 1;
-  const Result<uint64_t> done = numbers_.Do(1, [&](uint64_t number) -> Result<uint64_t> {
-    if (last == 4) return number;
-    ComesBackAs(last + 1, last);
-    ++last;
-    return PosixError("load", ESTALE);
-  });
+  const Result<uint64_t> done =
+      numbers_.WithCurrentNumber(1, [&](uint64_t number) -> Result<uint64_t> {
+        if (last == 4) return number;
+        ComesBackAs(last + 1, last);
+        ++last;
+        return PosixError("load", ESTALE);
+      });
   ASSERT_TRUE(done);
   EXPECT_EQ(*done, 4u);
 }

@@ -123,14 +123,14 @@ TEST_F(ObserverTest, AnIdleFileIsClosed) {
   };
   ASSERT_TRUE(io.Load({.file = index.Lookup("model")->file, .length = kMiB}));
   const uint64_t before = MonotonicNs();
-  EXPECT_LE(io.Look(before), 200 * kNsPerMs) << "it is to be closed";
+  EXPECT_LE(io.RunPeriodic(before), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  EXPECT_GT(io.Look(before + 600 * kNsPerMs), 0u);
+  EXPECT_GT(io.RunPeriodic(before + 600 * kNsPerMs), 0u);
   EXPECT_EQ(open_files(), 0);
 }
 
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
-TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
+TEST_F(ObserverTest, MappedPagesAreEvictedInSteps) {
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   const auto hold = [&](Companion& self) {
     TouchAll("model");

@@ -147,7 +147,7 @@ TEST(ObserverProgramSetTest, MapsThatForgetHaveRoomForEachCpu) {
   if (!set) GTEST_SKIP() << set.error().message;
   const auto fds = Value((*set)->Share(*(*set)->AddDirectory()));
   const auto cpus = static_cast<uint32_t>(libbpf_num_possible_cpus());
-  for (const ObserverFd which : {kObsFdReaders, kObsFdUnknown}) {
+  for (const ObserverFd which : {kObsFdReaders, kObsFdReported}) {
     bpf_map_info info{};
     uint32_t bytes = sizeof(info);
     ASSERT_EQ(bpf_obj_get_info_by_fd(fds[which].Get(), &info, &bytes), 0);

@@ -30,8 +30,8 @@ namespace {
 ObserverThread::Options OptionsOfRoot() {
   struct stat info {};
   (void)stat("/", &info);
-  return {.dir = "/", .dev = info.st_dev, .ino = info.st_ino, .look = [] {
-            return ObserverThread::Looked{kNsPerSec, false};
+  return {.dir = "/", .dev = info.st_dev, .ino = info.st_ino, .run_periodic = [] {
+            return ObserverThread::PeriodicResult{kNsPerSec, false};
           }};
 }
 

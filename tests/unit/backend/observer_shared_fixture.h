@@ -46,8 +46,8 @@ class SharedSet {
   void RemoveDirectory(uint32_t dir) {
     With([dir](ObserverProgramSet& set) { set.RemoveDirectory(dir); });
   }
-  void Silence(uint32_t dir) {
-    With([dir](ObserverProgramSet& set) { set.Silence(dir); });
+  void ClearWants(uint32_t dir) {
+    With([dir](ObserverProgramSet& set) { set.ClearWants(dir); });
   }
   Result<ObserverFds> Share(uint32_t dir) {
     return With([dir](ObserverProgramSet& set) { return set.Share(dir); });

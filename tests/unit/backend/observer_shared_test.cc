@@ -94,7 +94,7 @@ TEST_F(ObserverSharedTest, ADeadRunnerLeavesNothing) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   KillAndReap(runner);
-  set_->Silence(number);
+  set_->ClearWants(number);
   // What it listed is not taken for what the next one lists: the same file, other numbers.
   const Attacher here(set_.get());
   const auto next = Observe(one, number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/evict_ladder.h"
+#include "daemon/backend/observer/evict_range.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -4,8 +4,8 @@
 // several processes have touched stay and are reported.  If pages of one process stay, both steps
 // are repeated.  Anonymous pages of private mappings are never touched: paging them out would swap.
 // Threads: any.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_EVICT_LADDER_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_EVICT_LADDER_H_
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_EVICT_RANGE_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_EVICT_RANGE_H_
 
 #include <cstdint>
 #include <string>
@@ -22,4 +22,4 @@ Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool un
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_EVICT_LADDER_H_
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_EVICT_RANGE_H_
