@@ -256,6 +256,13 @@ class Backend {
   // bitmap may be empty; else one bit per page.  length 0 = to the end.
   virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                                      std::span<uint8_t> bitmap) = 0;
+  // Bytes of the range that are cached, asked again and again of a file that nobody loads any more:
+  // keeps it no more open than it is.  EAGAIN: not open, and opening it may ask a server, or drop
+  // its pages.
+  virtual Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
+    const Result<Residency> found = Resident(file, offset, length, {});
+    return found ? Result<uint64_t>(found->resident) : found.error();
+  }
   // Handle for LoadRequest::charge.  EOPNOTSUPP where the kernel cannot.
   virtual Result<uint32_t> Charge(int cgroup_fd) = 0;
   // Gives a handle back (see ChargeHandle); loads under way may keep it until they end.

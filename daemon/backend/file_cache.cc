@@ -152,13 +152,9 @@ Status ReadAll(int fd, uint64_t from, uint64_t to) {
 // Whether pages that are missing after read-ahead are missing for want of memory: other file
 // systems leave out what they like, and have no page cache for some files.
 bool ReadsAllAhead(int fd) {
-  struct statfs fs {};
   struct statx file {};
-  if (fstatfs(fd, &fs) != 0 || statx(fd, "", AT_EMPTY_PATH, 0, &file) != 0) return false;
-  constexpr std::array<uint32_t, 4> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-                                              F2FS_SUPER_MAGIC};
-  const bool is_dax = (file.stx_attributes & STATX_ATTR_DAX) != 0;
-  return !is_dax && std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
+  return IsOnDisk(fd) && statx(fd, "", AT_EMPTY_PATH, 0, &file) == 0 &&
+         (file.stx_attributes & STATX_ATTR_DAX) == 0;
 }
 
 void ReadAhead(int fd, uint64_t from, uint64_t to, uint64_t piece) {
@@ -199,6 +195,14 @@ uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_
     }
   }
   return std::clamp(kb, kLeast, kMost) << 10;
+}
+
+bool IsOnDisk(int fd) {
+  constexpr std::array<uint32_t, 4> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                              F2FS_SUPER_MAGIC};
+  struct statfs fs {};
+  return fstatfs(fd, &fs) == 0 &&
+         std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
 }
 
 bool HasOwnPages(int fd) {

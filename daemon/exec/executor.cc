@@ -228,9 +228,9 @@ void Executor::SampleCache() {
   const auto look = [this, resident, samples = samples_] {
     for (size_t i = 0; i < samples.size(); ++i) {
       const Guard::Sample& sample = samples[i];
-      const Result<Residency> found =
-          parts_.backend->Resident(sample.file, sample.offset, sample.length, {});
-      if (found) (*resident)[i] = found->resident;
+      const Result<uint64_t> found =
+          parts_.backend->SampleCache(sample.file, sample.offset, sample.length);
+      if (found) (*resident)[i] = *found;
     }
   };
   const auto note = [this, resident] {

@@ -34,7 +34,8 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
       files_(parts_.index),
       droppable_(parts_.discovered),
       mappers_(roots.Proc("")),
-      kept_(roots) {
+      kept_(roots),
+      is_on_disk_(IsOnDisk(UniqueFd(open(dir.c_str(), O_PATH | O_CLOEXEC)).Get())) {
   kept_.Begin(dir.c_str());
 }
 
@@ -188,19 +189,31 @@ void ObserverIo::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t 
   droppable_.Remove(file, from, to - from);
 }
 
+Result<uint64_t> ObserverIo::Cached(uint64_t file, const OpenFiles::Opened& open, uint64_t offset,
+                                    uint64_t length, std::span<uint8_t> bitmap) {
+  std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
+  const Result<uint64_t> bytes =
+      bitmap.empty()
+          ? (open.has_own_pages ? CachedBytesOfOwn : CachedBytes)(open.Get(), offset, length)
+          : CachedPages(open.Get(), offset, length, bitmap.data(), bitmap.size());
+  // The kernel has reclaimed the range.
+  if (bytes && *bytes == 0 && length > 0) droppable_.Remove(file, offset, length);
+  return bytes;
+}
+
 Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t length,
                                        std::span<uint8_t> bitmap) {
   const Result<OpenFiles::Fd> fd = files_.Open(file);
   if (!fd) return fd.error();
-  std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
-  const Result<uint64_t> bytes =
-      bitmap.empty()
-          ? ((*fd)->has_own_pages ? CachedBytesOfOwn : CachedBytes)((*fd)->Get(), offset, length)
-          : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
-  if (!bytes) return bytes.error();
-  // The kernel has reclaimed the range.
-  if (*bytes == 0 && length > 0) droppable_.Remove(file, offset, length);
-  return Residency{.resident = *bytes};
+  const Result<uint64_t> bytes = Cached(file, **fd, offset, length, bitmap);
+  return bytes ? Result<Residency>(Residency{.resident = *bytes}) : bytes.error();
+}
+
+Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
+  if (!is_on_disk_ && !files_.IsOpen(file)) return Error{EAGAIN, "the file is not open"};
+  const Result<OpenFiles::Fd> fd = files_.Open(file, /*is_kept=*/false);
+  if (!fd) return fd.error();
+  return Cached(file, **fd, offset, length, {});
 }
 
 Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
@@ -251,7 +264,7 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
     const std::lock_guard lock(mutex_);
     const auto found = files_.find(file);
     if (found != files_.end()) {
-      found->second.used_ns = now;
+      if (is_kept) found->second.used_ns = now;
       return found->second.fd;
     }
   }
@@ -263,6 +276,11 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
   const std::lock_guard lock(mutex_);
   files_[file] = OpenFile{shared, now, kIdleNs};
   return Fd(std::move(shared));
+}
+
+bool OpenFiles::IsOpen(uint64_t file) const {
+  const std::lock_guard lock(mutex_);
+  return files_.contains(file);
 }
 
 void OpenFiles::Keep(uint64_t file) {

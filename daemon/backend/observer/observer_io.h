@@ -74,8 +74,10 @@ class OpenFiles {
   // index must outlive this.
   explicit OpenFiles(ObserverFiles* index) : index_(index) {}
 
-  // `is_kept` false: open only while the caller holds it.
+  // `is_kept` false: open only while the caller holds it, or for as long as it would be without the
+  // caller.
   Result<Fd> Open(uint64_t file, bool is_kept = true);
+  bool IsOpen(uint64_t file) const;
   // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
   void Keep(uint64_t file);
   // False: no file is open any more.
@@ -89,7 +91,7 @@ class OpenFiles {
   };
 
   ObserverFiles* const index_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<uint64_t, OpenFile> files_;
 };
 
@@ -113,6 +115,7 @@ class ObserverIo {
   Result<EvictResult> Evict(const EvictRequest& request);
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap);
+  Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length);
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
@@ -120,6 +123,8 @@ class ObserverIo {
   bool HasDrops() const { return kept_.HasDrops(); }
 
  private:
+  Result<uint64_t> Cached(uint64_t file, const OpenFiles::Opened& open, uint64_t offset,
+                          uint64_t length, std::span<uint8_t> bitmap);
   // Whether loading the file makes sense now, else the reason.
   LoadStop MayLoad(uint64_t file, int fd);
   // Loads in the service's cgroup by its helper process, or here.
@@ -136,6 +141,7 @@ class ObserverIo {
   DroppableRanges droppable_;
   Mappers mappers_;
   KeptCache kept_;
+  const bool is_on_disk_;
   std::mutex payers_mutex_;
   // For payers with limited memory.  Both maps are destroyed first: they report their processes to
   // the programs.

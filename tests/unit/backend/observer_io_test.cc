@@ -17,7 +17,9 @@
 #include <system_error>
 #include <vector>
 
+#include "daemon/backend/file_cache.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/unique_fd.h"
 #include "tests/unit/backend/observer_fixture.h"
 #include "tests/unit/has.h"
 
@@ -121,11 +123,18 @@ TEST_F(ObserverTest, AnIdleFileIsClosed) {
       return std::filesystem::read_symlink(fd, ignored) == Path("model");
     });
   };
-  ASSERT_TRUE(io.Load({.file = index.Lookup("model")->file, .length = kMiB}));
+  const uint64_t file = index.Lookup("model")->file;
+  ASSERT_TRUE(io.Load({.file = file, .length = kMiB}));
   const uint64_t before = MonotonicNs();
   EXPECT_LE(io.RunPeriodic(before), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  EXPECT_GT(io.RunPeriodic(before + 600 * kNsPerMs), 0u);
+  // The guard's samples go on for as long as loaded pages are not read.
+  EXPECT_EQ(Value(io.SampleCache(file, 0, kMiB)), kMiB);
+  EXPECT_GT(io.RunPeriodic(before + 500 * kNsPerMs), 0u);
+  EXPECT_EQ(open_files(), 0);
+  const Result<uint64_t> cached = io.SampleCache(file, 0, kMiB);
+  EXPECT_EQ(cached ? 0 : cached.error().code,
+            IsOnDisk(UniqueFd(open(dir_.c_str(), O_PATH)).Get()) ? 0 : EAGAIN);
   EXPECT_EQ(open_files(), 0);
 }
 
