@@ -106,18 +106,6 @@ TEST_F(MaioTest, JumpInterruptsAndSkipsTheGap) {
   EXPECT_EQ(sim->reread_bytes, 0u);
 }
 
-TEST_F(MaioTest, WarmStartLoadsOnlyWhatIsAbsent) {
-  Record(setup_);
-  auto sim = Use(setup_);
-  uint64_t first = sim->disk_bytes;
-  sim->readers.clear();
-  nlohmann::json reply = Start(sim.get(), setup_);
-  EXPECT_EQ(reply["mode"], "use");
-  AddReaders(sim.get(), setup_);
-  ASSERT_TRUE(sim->Run(60000));
-  EXPECT_EQ(sim->disk_bytes, first);
-}
-
 // A neighbour drops the page cache: what lay ahead of the reader is loaded again.
 TEST_F(MaioTest, WhatVanishesIsLoadedAgain) {
   setup_.rate = 100 << 10;

@@ -26,14 +26,6 @@ class MaioFeedbackTest : public MaioTest {
   }
 };
 
-TEST_F(MaioFeedbackTest, AGoodTemplateStays) {
-  Record(setup_);
-  const maio::Template before = Stored();
-  auto sim = Begin(setup_, "use");
-  EXPECT_EQ(ReasonAfter(sim.get()), "template found");
-  EXPECT_EQ(maio::Encode(Stored()), maio::Encode(before));
-}
-
 // Slices were recorded, and now each worker reads all.
 TEST_F(MaioFeedbackTest, ReadsOfOthersPagesAreFoundOut) {
   setup_.shape.shared = false;

@@ -26,19 +26,6 @@ TEST_F(MaioTest, RecordsWhatEachWorkerReads) {
   EXPECT_EQ(t.files.size(), 5u);
 }
 
-TEST_F(MaioTest, PrefetchesDuringInitAndReadsOnce) {
-  Record(setup_);
-  auto sim = Use(setup_);
-  EXPECT_EQ(sim->reread_bytes, 0u);
-  EXPECT_EQ(sim->disk_bytes, model_.bytes() + 8192);
-  // The consumers are slower than the disk and come later: nothing but the very first page is
-  // ever missing.
-  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 20u);
-  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
-  EXPECT_EQ(status_["unknown"], 0);
-  EXPECT_EQ(status_["over_prefetch"], 0) << status_;
-}
-
 // More than a word has bits.
 TEST_F(MaioTest, HundredsOfWorkersOnANode) {
   for (const uint32_t workers : {64u, 65u, 256u}) {
@@ -62,56 +49,6 @@ TEST_F(MaioTest, HundredsOfWorkersOnANode) {
     }
     std::filesystem::remove(Path());
   }
-}
-
-TEST_F(MaioTest, StartsBeforeTheFirstRead) {
-  Record(setup_);
-  auto sim = Make(setup_);
-  Start(sim.get(), setup_);
-  sim->RunFor(2000);
-  EXPECT_EQ(sim->resident(), model_.bytes() + 8192);
-  EXPECT_EQ(sim->events_sent, 0u);
-}
-
-TEST_F(MaioTest, StaysBelowTheLimitAndBurnsWhatWasRead) {
-  setup_.shape.shards = 8;  // 192 MiB
-  Record(setup_);
-  setup_.options.limit = 96 * kMiB;
-  auto sim = Use(setup_);
-  EXPECT_LE(sim->peak, setup_.options.limit * 85 / 100);
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_EQ(sim->refault_bytes, 0u);
-  EXPECT_EQ(sim->reread_bytes, 0u) << status_;
-  EXPECT_EQ(sim->disk_bytes, model_.bytes() + 8192);
-  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 60u) << status_;
-  EXPECT_EQ(status_["refaults"], 0);
-}
-
-TEST_F(MaioTest, ConstrainedIsAsFastAsTheBoundWhenTheDiskIsSlower) {
-  setup_.shape.shards = 8;
-  setup_.rate = 400 << 10;  // readers faster than the disk
-  Record(setup_);
-  setup_.options.limit = 96 * kMiB;
-  auto sim = Use(setup_);
-  double ideal =
-      static_cast<double>(model_.bytes()) / static_cast<double>(setup_.options.disk_bytes_per_ms);
-  EXPECT_LE(static_cast<double>(sim->ms() - 300), ideal * 1.15) << status_;
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_LE(sim->reread_bytes, model_.bytes() / 100);
-}
-
-TEST_F(MaioTest, PutsPagesBesideTheirWorker) {
-  Record(setup_);
-  setup_.xpus = {1, 0};  // the other way round in this run
-  setup_.reader_xpus = {1, 0};
-  auto sim = Use(setup_);
-  uint64_t exclusive = 0;
-  for (const Access& a : WorkerAccesses(model_, 0)) exclusive += a.size;
-  // All prefetched bytes have a target, both nodes about half.
-  EXPECT_LE(sim->node_bytes[-1], 64u << 10);
-  EXPECT_GT(sim->node_bytes[0], model_.bytes() * 45 / 100);
-  EXPECT_GT(sim->node_bytes[1], model_.bytes() * 45 / 100);
-  EXPECT_EQ(status_["groups"][0]["xpu"], 1);
 }
 
 TEST_F(MaioTest, SwitchesWorkAlone) {
@@ -140,74 +77,6 @@ TEST_F(MaioTest, SharedPagesWaitForTheSlowestReader) {
   EXPECT_EQ(sim->reread_bytes, 0u);
 }
 
-// Loaders with threads: every worker reads its shards side by side, and not in the same
-// interleaving as when it was recorded.
-TEST_F(MaioTest, ThreadsReadFilesSideBySide) {
-  setup_.shape.shards = 8;
-  auto split = [&](Simulator* sim, uint64_t skew) {
-    std::vector<Reader> threads;
-    for (Reader& r : sim->readers) {
-      for (size_t t = 0; t < 4; t++) {
-        Reader thread = r;
-        thread.bytes_per_ms = r.bytes_per_ms / 4 + skew * t * 1024;
-        thread.accesses.clear();
-        for (const Access& a : r.accesses) {
-          if (a.file % 4 == t) thread.accesses.push_back(a);
-        }
-        threads.push_back(thread);
-      }
-    }
-    sim->readers = threads;
-  };
-  Record(setup_, [&](Simulator* sim) { split(sim, 0); });
-  setup_.options.limit = 128 * kMiB;
-  auto sim = Begin(setup_, "use");
-  split(sim.get(), 1);
-  ASSERT_TRUE(sim->Run(60000));
-  nlohmann::json status = End(sim.get(), "service_ready");
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_LE(sim->refault_bytes, model_.bytes() / 200) << status;
-  EXPECT_LE(sim->reread_bytes, model_.bytes() / 50) << status;
-  EXPECT_LE(sim->demand_bytes, model_.bytes() / 10) << status;
-  for (const auto& group : status["groups"]) {
-    EXPECT_GE(group["consumed"].get<uint64_t>(), group["total"].get<uint64_t>() * 95 / 100)
-        << status;
-  }
-}
-
-// Names sort as text (layer 10 before layer 9), so a loader that walks layers jumps in the file.
-TEST_F(MaioTest, TensorsOutOfFileOrder) {
-  setup_.shape.shards = 8;
-  auto shuffle = [&](Simulator* sim) {
-    for (Reader& r : sim->readers) {
-      for (size_t at = 1; at + 8 <= r.accesses.size(); at += 8) {
-        std::rotate(r.accesses.begin() + static_cast<long>(at),
-                    r.accesses.begin() + static_cast<long>(at) + 5,
-                    r.accesses.begin() + static_cast<long>(at) + 8);
-      }
-    }
-  };
-  Record(setup_, shuffle);
-  setup_.options.limit = 128 * kMiB;
-  auto sim = Begin(setup_, "use");
-  shuffle(sim.get());
-  ASSERT_TRUE(sim->Run(60000));
-  EXPECT_EQ(sim->reread_bytes, 0u);
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 60u);
-}
-
-TEST_F(MaioTest, ReadCallsWorkLikeMappings) {
-  setup_.shape.shards = 8;
-  Record(setup_);
-  setup_.options.limit = 96 * kMiB;
-  auto sim = Begin(setup_);
-  for (Reader& r : sim->readers) r.mapped = false;
-  ASSERT_TRUE(sim->Run(60000));
-  EXPECT_EQ(sim->reread_bytes, 0u);
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-}
-
 // Vocabulary: an anonymous allocation of the service makes room shrink in the middle of the load.
 TEST_F(MaioTest, RoomShrinksWhileLoading) {
   setup_.shape.shards = 8;
@@ -233,25 +102,6 @@ TEST_F(MaioTest, RoomThatNoLoadNeedsIsNotMade) {
   sim->set_other(56 * kMiB);
   sim->RunFor(3000);
   EXPECT_EQ(sim->evicted_bytes, 0u);
-}
-
-TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
-  setup_.shape.shards = 8;
-  setup_.reader_xpus.clear();  // no XPU known: order of first read
-  setup_.xpus.clear();
-  Record(setup_);
-  setup_.order = {1, 0};
-  auto sim = Make(setup_);
-  sim->xpu_nodes.clear();
-  Start(sim.get(), setup_);
-  AddReaders(sim.get(), setup_);
-  ASSERT_TRUE(sim->Run(60000));
-  nlohmann::json status = End(sim.get(), "service_ready");
-  EXPECT_EQ(sim->reread_bytes, 0u);
-  for (const auto& group : status["groups"]) {
-    if (group["group"].get<int>() < 0) continue;
-    EXPECT_GE(group["consumed"].get<uint64_t>(), group["total"].get<uint64_t>() * 8 / 10) << status;
-  }
 }
 
 // Two services load the same model, one after the other has begun: pages stay until both have
