@@ -171,9 +171,7 @@ TEST_F(MaioAgainTest, ASecondModelJoinsTheTemplate) {
       draft = made->AddFile("draft/model.safetensors", kDraftBytes);
     });
     sim->readers[0].accesses.push_back({draft, 0, kDraftBytes, 0, 0});
-    EXPECT_TRUE(sim->Run(60000));
-    sim->RunFor(50);
-    status_ = End(sim.get(), "service_ready");
+    status_ = Finish(sim.get());
     return sim;
   };
   auto sim = load("use");
@@ -219,9 +217,7 @@ class MaioRestartTest : public MaioTest {
     sim->RunFor(down_ms);
     EXPECT_EQ(sim->Recover(), 0);
     reply_ = StartAgain(sim.get(), setup);
-    EXPECT_TRUE(sim->Run(120000)) << "readers did not finish";
-    sim->RunFor(300);
-    status_ = End(sim.get(), "service_ready");
+    status_ = Finish(sim.get());
     return sim;
   }
   nlohmann::json reply_;
@@ -313,8 +309,7 @@ TEST_F(MaioRestartTest, HalfOfALoadIsNoRecording) {
   sim->RunFor(300);
   EXPECT_EQ(sim->Recover(), 0);
   EXPECT_EQ(StartAgain(sim.get(), setup)["mode"], "record");
-  ASSERT_TRUE(sim->Run(60000));
-  const nlohmann::json reply = End(sim.get(), "service_ready");
+  const nlohmann::json reply = Finish(sim.get());
   EXPECT_EQ(reply["reason"],
             "recording began in the middle of a load; the next start records again");
 }

@@ -15,11 +15,7 @@ class MaioFeedbackTest : public MaioTest {
     setup_.init_ms = 0;
   }
   uint64_t ListedBytes() { return maio::DistinctBytes(Stored()); }
-  std::string ReasonAfter(Simulator* sim, const char* op = "service_ready") {
-    EXPECT_TRUE(sim->Run(120000));
-    sim->RunFor(300);
-    return End(sim, op)["reason"];
-  }
+  std::string ReasonAfter(Simulator* sim) { return Finish(sim)["reason"]; }
   std::string ModeOfNextStart(const Setup& setup) {
     auto sim = Make(setup);
     return Start(sim.get(), setup)["mode"];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // MAIO in the simulated machine: record, prefetch, affinity, burn after reading.
-#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -37,9 +36,7 @@ TEST_F(MaioTest, HundredsOfWorkersOnANode) {
     setup.reader_xpus = setup.xpus;
     for (const char* mode : {"record", "use"}) {
       auto sim = Begin(setup, mode, [&](Simulator* made) { made->xpu_nodes.assign(workers, 0); });
-      EXPECT_TRUE(sim->Run(60000));
-      sim->RunFor(300);
-      status_ = End(sim.get(), "service_ready");
+      status_ = Finish(sim.get());
       if (mode == std::string("record")) continue;
       EXPECT_LE(sim->demand_bytes, 2 * kMiB) << workers;
       EXPECT_EQ(sim->reread_bytes, 0u) << workers;
@@ -125,8 +122,7 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
     sim->readers[i].service = 2;
     sim->readers[i].pid += 20;
   }
-  ASSERT_TRUE(sim->Run(60000));
-  nlohmann::json first = End(sim.get(), "service_ready");
+  nlohmann::json first = Finish(sim.get());
   EXPECT_EQ(first["groups"][0]["consumed"], first["groups"][0]["total"]) << first;
   reply = Settle(sim.get(), {{"op", "service_ready"}, {"service_id", "feedfacefeedface"}});
   EXPECT_EQ(reply["reason"], "template stored");

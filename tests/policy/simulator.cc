@@ -8,13 +8,8 @@
 namespace ppc::test {
 
 Simulator::Simulator(const std::string& policy_path, const Options& options)
-    : library_(policy_path), options_(options), start_ns_(now_ns) {
+    : HostedPolicy(policy_path), options_(options), start_ns_(now_ns) {
   if (options_.limit == 0) options_.limit = 64ull << 30;
-}
-
-Simulator::~Simulator() {
-  if (init_) RunBackground();
-  if (init_ && library_.ops()->ppc_exit != nullptr) library_.ops()->ppc_exit();
 }
 
 int Simulator::Init() {
@@ -22,16 +17,12 @@ int Simulator::Init() {
     pages_[number].state.assign((file.size + kPage - 1) / kPage, 0);
   }
   UpdateMemory();
-  int rc = library_.ops()->ppc_init(context());
-  init_ = rc == 0;
-  return rc;
+  return HostedPolicy::Init();
 }
 
 nlohmann::json Simulator::Control(const nlohmann::json& message) {
   UpdateMemory();
-  std::string text = message.dump();
-  const char* reply = library_.ops()->ppc_control(text.c_str());
-  return reply != nullptr ? nlohmann::json::parse(reply) : nlohmann::json();
+  return HostedPolicy::Control(message);
 }
 
 bool Simulator::IsResident(uint64_t file, uint64_t offset) const {
@@ -297,7 +288,7 @@ void Simulator::Execute(evict_ios* list) {
 }
 
 void Simulator::EvictHook(miss_io* event) {
-  if (library_.ops()->ppc_evict != nullptr) Execute(library_.ops()->ppc_evict(event));
+  if (ops().ppc_evict != nullptr) Execute(ops().ppc_evict(event));
   UpdateMemory();
 }
 
@@ -305,19 +296,19 @@ void Simulator::HandleEvent(miss_io event) {
   UpdateMemory();
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (memory.used > memory.threshold && (miss || event.kind == PPC_PROGRESS)) {
-    is_above_ = library_.ops()->ppc_plan != nullptr;
+    is_above_ = ops().ppc_plan != nullptr;
     if (!is_above_) EvictHook(&event);
   }
-  if (miss && library_.ops()->ppc_prefetch != nullptr) {
-    Execute(library_.ops()->ppc_prefetch(&event));
-  } else if (!miss && library_.ops()->ppc_event != nullptr) {
-    library_.ops()->ppc_event(&event);
+  if (miss && ops().ppc_prefetch != nullptr) {
+    Execute(ops().ppc_prefetch(&event));
+  } else if (!miss && ops().ppc_event != nullptr) {
+    ops().ppc_event(&event);
   }
 }
 
 // The loader pulls while it has room; starved of it, it asks for evictions.
 void Simulator::PlanLoop() {
-  if (library_.ops()->ppc_plan == nullptr) return;
+  if (ops().ppc_plan == nullptr) return;
   uint64_t most = std::min<uint64_t>(options_.limit / 8, 64 << 20);
   for (int i = 0; i < 16; i++) {
     UpdateMemory();
@@ -329,7 +320,7 @@ void Simulator::PlanLoop() {
       request.max_bytes = std::min(most - memory.inflight, memory.room);
       request.memory = &memory;
       request.service = services[plan_turn_++ % services.size()];
-      list = request.max_bytes != 0 ? library_.ops()->ppc_plan(&request) : nullptr;
+      list = request.max_bytes != 0 ? ops().ppc_plan(&request) : nullptr;
     }
     if (list == nullptr || list->nr == 0) {
       if (options_.starved_evict && memory.room < (16 << 20) && step_ >= starved_ms_ + 20) {
@@ -353,13 +344,13 @@ void Simulator::StepRuntime() {
   while (!results_.empty()) {
     ppc_result r = results_.front();
     results_.pop_front();
-    if (library_.ops()->ppc_done != nullptr) library_.ops()->ppc_done(&r);
+    if (ops().ppc_done != nullptr) ops().ppc_done(&r);
   }
   if (step_ % 200 == 0) {
     UpdateMemory();
     if (memory.used > memory.threshold || (want != ~0u && (want & PPC_WANT_EVICT)))
       EvictHook(nullptr);
-    if (library_.ops()->ppc_tick != nullptr) library_.ops()->ppc_tick(now_ns);
+    if (ops().ppc_tick != nullptr) ops().ppc_tick(now_ns);
   }
   RunBackground();
   PlanLoop();

@@ -58,14 +58,13 @@ struct Options {
 
 constexpr uint64_t kPage = 4096;
 
-class Simulator : public FakeHost {
+class Simulator : public HostedPolicy {
  public:
   Simulator(const std::string& policy_path, const Options& options);
-  ~Simulator() override;
+  ~Simulator() override { Exit(); }
 
-  // Calls ppc_init; call after files, config and template_dir are set.
-  int Init();
-  nlohmann::json Control(const nlohmann::json& message);
+  int Init() override;
+  nlohmann::json Control(const nlohmann::json& message) override;
   std::vector<Reader> readers;
   // Runs until all readers are through or so many milliseconds have passed.
   bool Run(uint64_t max_ms);
@@ -138,9 +137,7 @@ class Simulator : public FakeHost {
   void Reclaim();
   void Report(const Load& load, bool interrupted);
 
-  PolicyLibrary library_;
   Options options_;
-  bool init_ = false;
   uint64_t step_ = 0;
   uint64_t start_ns_;
   std::map<uint64_t, Pages> pages_;

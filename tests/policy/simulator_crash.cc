@@ -5,9 +5,7 @@
 namespace ppc::test {
 
 void Simulator::Crash() {
-  RunBackground();
-  library_.ops()->ppc_exit();
-  init_ = false;
+  Exit();
   is_down_ = true;
   loads_.clear();
   results_.clear();
@@ -19,9 +17,7 @@ int Simulator::Recover() {
   for (auto& [number, file] : files)
     pages_[number].state.resize((file.size + kPage - 1) / kPage, 0);  // there may be new ones
   for (Reader& r : readers) r.beacon.clear();
-  const int rc = library_.ops()->ppc_init(context());
-  init_ = rc == 0;
-  return rc;
+  return HostedPolicy::Init();
 }
 
 }  // namespace ppc::test
