@@ -202,7 +202,7 @@ class MaioRestartTest : public MaioTest {
   // Until so much of all that is to be read is read.
   void RunTo(Simulator* sim, double share) {
     const auto most = static_cast<uint64_t>(share * static_cast<double>(SumOf(sim, "total")));
-    while (SumOf(sim, "consumed") < most) sim->RunFor(1);
+    while (SumOf(sim, "consumed") < most) ASSERT_FALSE(sim->Run(1)) << "all is read";
   }
   nlohmann::json StartAgain(Simulator* sim, const Setup& setup) {
     nlohmann::json message = StartMessage(setup);

@@ -158,17 +158,19 @@ TEST_F(MaioPassesTest, PassesThatGainNothingEndIt) {
 TEST_F(MaioPassesTest, WhereAnotherProcessJoinsItIsLeftToTheKernel) {
   auto sim = Following();
   const auto both = [&] {
+    sim->readers.clear();
     AddReaders(sim.get(), setup_);
     AddReaders(sim.get(), setup_);
     sim->readers.back().pid++;
-    for (Access& access : sim->readers.back().accesses) access.not_before_ms += 300;
+    for (Access& access : sim->readers.back().accesses) access.not_before_ms += 1200;
     EXPECT_TRUE(sim->Run(60000));
   };
   both();
   EXPECT_EQ(Passes(sim.get())["state"], "watching") << Passes(sim.get());
   const uint64_t evicted = sim->evicted_bytes;
   both();
-  EXPECT_EQ(sim->evicted_bytes, evicted);
+  EXPECT_LE(sim->evicted_bytes - evicted, kModel / 8)
+      << "misses alone do not tell of the other one";
   EXPECT_EQ(sim->want, 0u);
   EXPECT_FALSE(sim->uses_limit);
   Pass(sim.get(), setup_, 3);

@@ -205,7 +205,7 @@ TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {
 TEST_F(MaioRecordTest, AShorterRecordingReplacesNothing) {
   Run(setup_, 1000);
   const uint64_t part = maio::DistinctBytes(Stored());
-  EXPECT_NE(Run(setup_, 800)["reason"], "template stored");
+  EXPECT_NE(Run(setup_, 650)["reason"], "template stored");
   EXPECT_EQ(maio::DistinctBytes(Stored()), part);
   // One that got further does.
   EXPECT_EQ(Run(setup_, 1200)["reason"], "template stored");

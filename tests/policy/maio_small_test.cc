@@ -191,7 +191,7 @@ constexpr uint64_t kImageBytes = 256 * kMiB;
 class MaioScatteredTest : public MaioTest {
  protected:
   std::unique_ptr<Simulator> Ready() {
-    auto sim = Empty({});
+    auto sim = Empty({.more_caps = PPC_CAN_MANY});
     image_ = sim->AddFile("vm/memory", kImageBytes);
     EXPECT_EQ(sim->Init(), 0);
     return sim;
