@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MAIO in the simulated machine: record, prefetch, affinity, burn after reading.
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -73,6 +74,62 @@ TEST_F(MaioTest, SharedPagesWaitForTheSlowestReader) {
   EXPECT_EQ(sim->refault_bytes, 0u);
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
   EXPECT_EQ(sim->reread_bytes, 0u);
+}
+
+// Loaders with threads: every worker reads its shards side by side, and not in the same
+// interleaving as when it was recorded.
+TEST_F(MaioTest, ThreadsReadFilesSideBySide) {
+  setup_.shape.shards = 8;
+  auto split = [&](Simulator* sim, uint64_t skew) {
+    std::vector<Reader> threads;
+    for (Reader& r : sim->readers) {
+      for (size_t t = 0; t < 4; t++) {
+        Reader thread = r;
+        thread.bytes_per_ms = r.bytes_per_ms / 4 + skew * t * 1024;
+        thread.accesses.clear();
+        for (const Access& a : r.accesses) {
+          if (a.file % 4 == t) thread.accesses.push_back(a);
+        }
+        threads.push_back(thread);
+      }
+    }
+    sim->readers = threads;
+  };
+  Record(setup_, [&](Simulator* sim) { split(sim, 0); });
+  setup_.options.limit = 128 * kMiB;
+  auto sim = Begin(setup_, "use");
+  split(sim.get(), 1);
+  const nlohmann::json status = Finish(sim.get());
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  EXPECT_LE(sim->refault_bytes, model_.bytes() / 200) << status;
+  EXPECT_LE(sim->reread_bytes, model_.bytes() / 50) << status;
+  EXPECT_LE(sim->demand_bytes, model_.bytes() / 10) << status;
+  for (const auto& group : status["groups"]) {
+    EXPECT_GE(group["consumed"].get<uint64_t>(), group["total"].get<uint64_t>() * 95 / 100)
+        << status;
+  }
+}
+
+// Names sort as text (layer 10 before layer 9), so a loader that walks layers jumps in the file.
+TEST_F(MaioTest, TensorsOutOfFileOrder) {
+  setup_.shape.shards = 8;
+  auto shuffle = [&](Simulator* sim) {
+    for (Reader& r : sim->readers) {
+      for (size_t at = 1; at + 8 <= r.accesses.size(); at += 8) {
+        std::rotate(r.accesses.begin() + static_cast<long>(at),
+                    r.accesses.begin() + static_cast<long>(at) + 5,
+                    r.accesses.begin() + static_cast<long>(at) + 8);
+      }
+    }
+  };
+  Record(setup_, shuffle);
+  setup_.options.limit = 128 * kMiB;
+  auto sim = Begin(setup_, "use");
+  shuffle(sim.get());
+  ASSERT_TRUE(sim->Run(60000));
+  EXPECT_EQ(sim->reread_bytes, 0u);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 60u);
 }
 
 // Vocabulary: an anonymous allocation of the service makes room shrink in the middle of the load.
