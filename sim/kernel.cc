@@ -384,8 +384,9 @@ void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t by
   }
 }
 
-void Kernel::Populate(Thread* thread, OpenFile* open) {
-  for (uint32_t page = 0; page < open->file->pages; ++page) {
+void Kernel::Populate(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
+  const uint64_t end = std::min(open->file->bytes, bytes + offset) + kPage - 1;
+  for (uint32_t page = PageOfOffset(offset); page < PageOfOffset(end); ++page) {
     if ((PageOf(open->file, page).mapped >> thread->process->slot & 1) == 0) {
       (void)Fault(thread, open, page, false);
     }

@@ -121,8 +121,8 @@ class Kernel {
   void Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
   // Copies a range out of a mapping.
   void Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
-  // MAP_POPULATE: advances the position, but is no consumption.
-  void Populate(Thread* thread, OpenFile* open);
+  // MAP_POPULATE of a range: advances the position, but is no consumption.
+  void Populate(Thread* thread, OpenFile* open, uint64_t offset = 0, uint64_t bytes = ~uint64_t{0});
   void Munmap(Thread* thread, OpenFile* open);
   void SetBad(const BadPages& bad) { bad_ = bad; }
   uint64_t failed_requests() const { return failed_requests_; }

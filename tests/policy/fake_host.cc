@@ -9,6 +9,7 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace ppc::test {
 namespace {
@@ -222,6 +223,26 @@ ppc_context* FakeHost::context() {
     return 0;
   };
   return &context_;
+}
+
+HostedPolicy::~HostedPolicy() { Exit(); }
+
+int HostedPolicy::Init() {
+  const int rc = ops().ppc_init(context());
+  is_there_ = rc == 0;
+  return rc;
+}
+
+int HostedPolicy::Exit() {
+  if (!std::exchange(is_there_, false)) return 0;
+  RunBackground();
+  return ops().ppc_exit != nullptr ? ops().ppc_exit() : 0;
+}
+
+nlohmann::json HostedPolicy::Control(const nlohmann::json& message) {
+  const std::string text = message.dump();
+  const char* reply = ops().ppc_control(text.c_str());
+  return reply != nullptr ? nlohmann::json::parse(reply) : nlohmann::json();
 }
 
 }  // namespace ppc::test

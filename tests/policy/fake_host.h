@@ -117,6 +117,25 @@ class FakeHost {
   std::string config_text_ = "{}";
 };
 
+// A host with its policy.
+class HostedPolicy : public FakeHost {
+ public:
+  explicit HostedPolicy(const std::string& path) : library_(path) {}
+  ~HostedPolicy() override;
+  // Calls ppc_init; call after files, config and template_dir are set.
+  virtual int Init();
+  // Ends the policy if it is there.
+  int Exit();
+  // Null if the policy has no answer.
+  virtual nlohmann::json Control(const nlohmann::json& message);
+  ppc_operation& ops() const { return *library_.ops(); }
+  uint32_t abi() const { return library_.abi(); }
+
+ private:
+  const PolicyLibrary library_;
+  bool is_there_ = false;
+};
+
 }  // namespace ppc::test
 
 #endif  // TESTS_POLICY_FAKE_HOST_H_

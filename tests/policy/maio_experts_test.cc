@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/policy/maio_fixture.h"
+#include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::test {
 namespace {
@@ -45,9 +46,7 @@ class MaioExpertsTest : public MaioTest {
     }
     std::string text = json.dump();
     text.resize(kHead - 8, ' ');
-    std::string out(8, '\0');
-    for (size_t i = 0; i < 3; i++) out[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
-    return out + text;
+    return maio::SafetensorsHead(text);
   }
   void Read(Simulator* sim, const Setup& setup, std::vector<Access> accesses) {
     Reader r;

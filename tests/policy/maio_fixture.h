@@ -69,15 +69,21 @@ class MaioTest : public ::testing::Test {
             {"workers", setup.order.size()},
             {"xpus", setup.xpus}};
   }
-  nlohmann::json Start(Simulator* sim, const Setup& setup) {
+  nlohmann::json Start(HostedPolicy* sim, const Setup& setup) {
     return Settle(sim, StartMessage(setup));
   }
   // With the reason that it has once all is stored.
-  nlohmann::json End(Simulator* sim, const char* op) {
+  nlohmann::json End(HostedPolicy* sim, const char* op) {
     return Settle(sim, {{"op", op}, {"service_id", kId}});
   }
+  // The same once all readers are through, and what they did last is told.
+  nlohmann::json Finish(Simulator* sim, const char* op = "service_ready") {
+    EXPECT_TRUE(sim->Run(120000)) << "readers did not finish";
+    sim->RunFor(300);
+    return End(sim, op);
+  }
   // What the service says to a message, and of itself when what goes on in the background is done.
-  nlohmann::json Settle(Simulator* sim, const nlohmann::json& message) {
+  nlohmann::json Settle(HostedPolicy* sim, const nlohmann::json& message) {
     nlohmann::json reply = sim->Control(message);
     sim->RunBackground();
     if (reply.contains("error")) return reply;
@@ -91,7 +97,7 @@ class MaioTest : public ::testing::Test {
   }
 
   // The status of the first service.
-  static nlohmann::json StatusOf(Simulator* sim) {
+  static nlohmann::json StatusOf(HostedPolicy* sim) {
     return sim->Control({{"op", "status"}})["services"][0];
   }
 
@@ -156,9 +162,7 @@ class MaioTest : public ::testing::Test {
     setup.options.limit = 0;
     auto sim = Begin(setup, "record");
     if (change) change(sim.get());
-    ASSERT_TRUE(sim->Run(60000));
-    sim->RunFor(50);
-    const nlohmann::json reply = End(sim.get(), "service_ready");
+    const nlohmann::json reply = Finish(sim.get());
     ASSERT_EQ(reply["reason"], "template stored") << reply;
   }
 
@@ -166,9 +170,7 @@ class MaioTest : public ::testing::Test {
   std::unique_ptr<Simulator> Use(const Setup& setup, const Change& change = {}) {
     auto sim = Begin(setup, "use");
     if (change) change(sim.get());
-    EXPECT_TRUE(sim->Run(120000)) << "readers did not finish";
-    sim->RunFor(300);
-    status_ = End(sim.get(), "service_ready");
+    status_ = Finish(sim.get());
     return sim;
   }
 

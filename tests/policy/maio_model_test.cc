@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which model a service follows at its first start: the one that it was told of or that was missed,
 // never all that lies beside it.
-#include <filesystem>
 
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -45,9 +44,7 @@ class MaioModelTest : public MaioTest {
     for (const uint64_t file : files)
       r.accesses.push_back({file, 0, sim_->files[file].size, 0, sim_->ms() + after_ms});
     sim_->readers.push_back(r);
-    EXPECT_TRUE(sim_->Run(120000));
-    sim_->RunFor(300);
-    return End(sim_.get(), "service_ready")["reason"];
+    return Finish(sim_.get())["reason"];
   }
   bool IsLoaded(const std::string& path) { return sim_->IsResident(numbers_[path], 8 << 20); }
 

@@ -37,9 +37,7 @@ class MaioNodesTest : public MaioStoreTest {
     Simulator* sim = OnNode(setup);
     EXPECT_EQ(StartOn(sim, node)["mode"], "record");
     AddReaders(sim, setup);
-    ASSERT_TRUE(sim->Run(600000));
-    sim->RunFor(50);
-    EXPECT_EQ(End(sim, "service_ready")["reason"], "template stored");
+    EXPECT_EQ(Finish(sim)["reason"], "template stored");
     sim->RunBackground();
   }
   // Share of this node's bytes that its readers had to load for themselves.
@@ -144,9 +142,7 @@ TEST_F(MaioNodesTest, APartThatCouldNotBePutIsPutLater) {
     Simulator* sim = Node("a", setup_);
     StartOn(sim, 0);
     AddReaders(sim, setup_);
-    ASSERT_TRUE(sim->Run(600000));
-    sim->RunFor(50);
-    End(sim, "service_ready");
+    Finish(sim);
     sim->RunBackground();
     EXPECT_EQ(Warnings(*sim), 1u);
     std::filesystem::remove(shared);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -53,11 +52,6 @@ class MaioPackagesTest : public MaioTest {
     host_.caps |= PPC_CAN_MANY;
     host_.memory.limit = host_.memory.threshold = host_.memory.room = 1ull << 30;
   }
-  void TearDown() override {
-    host_.RunBackground();
-    library_.ops()->ppc_exit();
-    MaioTest::TearDown();
-  }
   void StoreIn(const std::string& directory) {
     std::string error;
     ASSERT_EQ(maio::Check(template_), "");
@@ -66,9 +60,8 @@ class MaioPackagesTest : public MaioTest {
   static std::string Name(uint32_t f) { return "lib/m" + std::to_string(f) + ".py"; }
   void Start() {
     model_ = host_.AddFile(kModel, kModelBytes);
-    ASSERT_EQ(library_.ops()->ppc_init(host_.context()), 0);
-    const nlohmann::json start = {{"op", "service_start"}, {"service_id", kId}, {"service", 1}};
-    (void)library_.ops()->ppc_control(start.dump().c_str());
+    ASSERT_EQ(host_.Init(), 0);
+    (void)host_.Control({{"op", "service_start"}, {"service_id", kId}, {"service", 1}});
     host_.RunBackground(1);
     ASSERT_EQ(Status()["mode"], "use") << Status();
   }
@@ -76,9 +69,7 @@ class MaioPackagesTest : public MaioTest {
     for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
     Start();
   }
-  nlohmann::json Status() {
-    return nlohmann::json::parse(library_.ops()->ppc_control(R"({"op": "status"})"))["services"][0];
-  }
+  nlohmann::json Status() { return StatusOf(&host_); }
   // The files that it asks for now, as it asks for them.
   std::vector<uint64_t> Asked() {
     std::vector<uint64_t> asked;
@@ -86,7 +77,7 @@ class MaioPackagesTest : public MaioTest {
     request.service = 1;
     request.max_bytes = 1ull << 30;
     request.memory = &host_.memory;
-    while (const prefetch_ios* list = library_.ops()->ppc_plan(&request)) {
+    while (const prefetch_ios* list = host_.ops().ppc_plan(&request)) {
       for (uint32_t i = 0; i < list->nr; i++) {
         if (list->ios[i].file != model_) asked.push_back(list->ios[i].file);
         asked_of_model_ += list->ios[i].file == model_ ? list->ios[i].size : 0;
@@ -101,13 +92,10 @@ class MaioPackagesTest : public MaioTest {
   void Miss(uint64_t file) {
     miss_io event = host_.Event(PPC_MISS_READ, file, 0, kFileBytes, kPid);
     event.service = 1;
-    (void)library_.ops()->ppc_prefetch(&event);
+    (void)host_.ops().ppc_prefetch(&event);
   }
 
-  void End(const char* op) {
-    const nlohmann::json end = {{"op", op}, {"service_id", kId}};
-    (void)library_.ops()->ppc_control(end.dump().c_str());
-  }
+  void End(const char* op) { (void)host_.Control({{"op", op}, {"service_id", kId}}); }
   void EndsLooking(const char* op) {
     StartWithAll();
     End(op);
@@ -117,10 +105,9 @@ class MaioPackagesTest : public MaioTest {
     EXPECT_TRUE(Asked().empty());
   }
   maio::Template template_;
-  FakeHost host_;
+  HostedPolicy host_{PolicyPath("maio")};
   uint64_t model_ = 0;
   uint64_t asked_of_model_ = 0;  // bytes
-  const PolicyLibrary library_{PolicyPath("maio")};
 };
 
 TEST_F(MaioPackagesTest, TheFirstAreLoadedBeforeTheLastAreLookedUp) {
@@ -189,7 +176,7 @@ TEST_F(MaioPackagesTest, AnotherModelIsToldFromPackagesThatAreNotLookedUpYet) {
   miss_io event = host_.Event(PPC_MISS_READ, draft, 0, kPage, kPid);
   event.service = 1;
   event.path = "draft.safetensors";
-  (void)library_.ops()->ppc_prefetch(&event);
+  (void)host_.ops().ppc_prefetch(&event);
   EXPECT_EQ(host_.native[draft], 1);
 }
 

@@ -33,6 +33,13 @@ class MaioPassesTest : public MaioTest {
     Record(setup_);
     return Load(setup_);
   }
+  // As it follows the passes.
+  std::unique_ptr<Simulator> Following() {
+    auto sim = RecordAndLoad();
+    Pass(sim.get(), setup_, 6);
+    EXPECT_EQ(Passes(sim.get())["state"], "on") << Passes(sim.get());
+    return sim;
+  }
   // Bytes that these passes read from the disk, each.
   uint64_t Pass(Simulator* sim, const Setup& setup, uint64_t passes) {
     const uint64_t before = sim->disk_bytes;
@@ -117,9 +124,7 @@ TEST_F(MaioPassesTest, ATrialThatFailsIsNotRepeatedSoon) {
 }
 
 TEST_F(MaioPassesTest, WhatStaysFollowsTheMemoryThereIs) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 6);
-  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  auto sim = Following();
   const uint64_t kept = Passes(sim.get())["kept"];
   sim->set_other(16 * kMiB);
   Pass(sim.get(), setup_, 2);
@@ -129,49 +134,43 @@ TEST_F(MaioPassesTest, WhatStaysFollowsTheMemoryThereIs) {
   EXPECT_EQ(sim->reclaimed_bytes, reclaimed);
 }
 
-// Its computing takes longer than the disk.
+// Its computing takes longer than the disk; each pass may be a request, after a rest.
 TEST_F(MaioPassesTest, PassesThatGainNothingEndIt) {
   setup_.options.demand_latency_ms = 0;
   setup_.options.disk_bytes_per_ms = 100 * kMiB;
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 8);
-  EXPECT_EQ(Passes(sim.get())["state"], "off") << Passes(sim.get());
-  EXPECT_EQ(sim->want, 0u);
-  EXPECT_FALSE(sim->uses_limit);
-  const uint64_t evicted = sim->evicted_bytes;
-  Pass(sim.get(), setup_, 3);
-  EXPECT_EQ(sim->evicted_bytes, evicted);
-}
-
-// Each request is a pass.
-TEST_F(MaioPassesTest, PassesWithARestBetweenThemEndItToo) {
-  setup_.options.demand_latency_ms = 0;
-  setup_.options.disk_bytes_per_ms = 100 * kMiB;
-  auto sim = RecordAndLoad();
-  for (int pass = 0; pass < 8; ++pass) {
-    Pass(sim.get(), setup_, 1);
-    sim->RunFor(3000);
+  Record(setup_);
+  for (const uint64_t rest_ms : {0, 3000}) {
+    auto sim = Load(setup_);
+    for (int pass = 0; pass < 8; ++pass) {
+      Pass(sim.get(), setup_, 1);
+      sim->RunFor(rest_ms);
+    }
+    EXPECT_EQ(Passes(sim.get())["state"], "off") << Passes(sim.get());
+    EXPECT_EQ(sim->want, 0u);
+    EXPECT_FALSE(sim->uses_limit);
+    const uint64_t evicted = sim->evicted_bytes;
+    Pass(sim.get(), setup_, 3);
+    EXPECT_EQ(sim->evicted_bytes, evicted);
   }
-  EXPECT_EQ(Passes(sim.get())["state"], "off") << Passes(sim.get());
 }
 
 // An automatic service is not told how many workers it has: turns of two readers are none.
 TEST_F(MaioPassesTest, WhereAnotherProcessJoinsItIsLeftToTheKernel) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 5);
-  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  auto sim = Following();
   const auto both = [&] {
+    sim->readers.clear();
     AddReaders(sim.get(), setup_);
     AddReaders(sim.get(), setup_);
     sim->readers.back().pid++;
-    for (Access& access : sim->readers.back().accesses) access.not_before_ms += 300;
+    for (Access& access : sim->readers.back().accesses) access.not_before_ms += 1200;
     EXPECT_TRUE(sim->Run(60000));
   };
   both();
   EXPECT_EQ(Passes(sim.get())["state"], "watching") << Passes(sim.get());
   const uint64_t evicted = sim->evicted_bytes;
   both();
-  EXPECT_EQ(sim->evicted_bytes, evicted);
+  EXPECT_LE(sim->evicted_bytes - evicted, kModel / 8)
+      << "misses alone do not tell of the other one";
   EXPECT_EQ(sim->want, 0u);
   EXPECT_FALSE(sim->uses_limit);
   Pass(sim.get(), setup_, 3);
@@ -180,9 +179,7 @@ TEST_F(MaioPassesTest, WhereAnotherProcessJoinsItIsLeftToTheKernel) {
 
 // A prompt is computed for seconds in the midst of a pass.
 TEST_F(MaioPassesTest, RestsAreNoDisorder) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 5);
-  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  auto sim = Following();
   for (int i = 0; i < 6; i++) {
     sim->readers.clear();
     AddReaders(sim.get(), setup_);
@@ -195,9 +192,7 @@ TEST_F(MaioPassesTest, RestsAreNoDisorder) {
 }
 
 TEST_F(MaioPassesTest, ReadsInNoOrderEndIt) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 5);
-  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  auto sim = Following();
   std::minstd_rand random(1);
   const auto read = [&](uint64_t places) {
     sim->readers.clear();
@@ -270,9 +265,7 @@ TEST_F(MaioPassesTest, SeveralWorkersAreLeftToTheKernel) {
 
 // Another service that computes from the same files would wait for what is dropped.
 TEST_F(MaioPassesTest, WhatAnotherServiceNeedsStays) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 5);
-  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  auto sim = Following();
   const uint64_t alone = sim->evicted_bytes;
   Pass(sim.get(), setup_, 1);
   ASSERT_GT(sim->evicted_bytes, alone);
@@ -288,8 +281,7 @@ TEST_F(MaioPassesTest, WhatAnotherServiceNeedsStays) {
 }
 
 TEST_F(MaioPassesTest, AStopGivesTheLimitBack) {
-  auto sim = RecordAndLoad();
-  Pass(sim.get(), setup_, 5);
+  auto sim = Following();
   ASSERT_TRUE(sim->uses_limit);
   End(sim.get(), "service_stop");
   EXPECT_FALSE(sim->uses_limit);

@@ -22,13 +22,10 @@ class MaioRecordTest : public MaioTest {
       sim_->RunFor(ms);
       return End(sim_.get(), "service_stop");
     }
-    EXPECT_TRUE(sim_->Run(120000));
-    sim_->RunFor(50);
-    return End(sim_.get(), "service_ready");
+    return Finish(sim_.get());
   }
-  static void Tell(FakeHost* host, const PolicyLibrary& library, const char* op) {
-    const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
-    (void)library.ops()->ppc_control(message.dump().c_str());
+  static void Tell(HostedPolicy* host, const char* op) {
+    (void)host->Control({{"op", op}, {"service_id", kId}, {"service", 1}});
     host->RunBackground();
   }
   std::string Mode() { return StatusOf(sim_.get())["mode"]; }
@@ -59,8 +56,7 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
   AddReaders(sim.get(), setup_);
   sim->RunFor(10);
   EXPECT_EQ(Start(sim.get(), setup_)["mode"], "record");
-  ASSERT_TRUE(sim->Run(60000));
-  EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+  EXPECT_EQ(Finish(sim.get())["reason"], "template stored");
   EXPECT_EQ(Stored().flags & maio::kPartial, 0U);
   uint64_t read = 0;
   for (const Access& access : WorkerAccesses(model_, 0)) read += access.size;
@@ -69,35 +65,29 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
 
 // What begins an automatic service comes before it.
 TEST_F(MaioRecordTest, AStartWhoseReadsCameBeforeItTookNoTime) {
-  FakeHost host;
-  const TempTree store;
-  host.template_dir = store.Root();
+  HostedPolicy host(PolicyPath("maio"));
+  host.template_dir = store_.Root();
   host.AddFile("m.gguf", 4 * kMiB);
-  const PolicyLibrary library(PolicyPath("maio"));
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   const miss_io event = host.Event(PPC_ACCESS, 1, 0, kMiB);
   host.now_ns += 1'000'000;
-  Tell(&host, library, "service_start");
-  library.ops()->ppc_event(&event);
-  Tell(&host, library, "service_ready");
-  const maio::Template t = Stored(maio::TemplatePath(store.Root(), kId));
-  EXPECT_EQ(nlohmann::json::parse(t.meta)["load_ms"], 0);
-  library.ops()->ppc_exit();
+  Tell(&host, "service_start");
+  host.ops().ppc_event(&event);
+  Tell(&host, "service_ready");
+  EXPECT_EQ(nlohmann::json::parse(Stored().meta)["load_ms"], 0);
 }
 
 // A sparse file may be of any size, and its first event may come anywhere.
 TEST_F(MaioRecordTest, AFirstEventFarIntoAFileCostsNoLookAtAllBeforeIt) {
   constexpr uint64_t kFar = 1ull << 40;
   for (const uint64_t at : {kFar, 512 * kMiB}) {
-    FakeHost host;
+    HostedPolicy host(PolicyPath("maio"));
     host.AddFile("m.gguf", 2 * kFar);
-    const PolicyLibrary library(PolicyPath("maio"));
-    ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
-    Tell(&host, library, "service_start");
+    ASSERT_EQ(host.Init(), 0);
+    Tell(&host, "service_start");
     miss_io event = host.Event(PPC_ACCESS, 1, at, kMiB);
-    library.ops()->ppc_event(&event);
+    host.ops().ppc_event(&event);
     EXPECT_EQ(host.most_looked, at == kFar ? 4 * kMiB : at);
-    library.ops()->ppc_exit();
   }
 }
 
@@ -215,7 +205,7 @@ TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {
 TEST_F(MaioRecordTest, AShorterRecordingReplacesNothing) {
   Run(setup_, 1000);
   const uint64_t part = maio::DistinctBytes(Stored());
-  EXPECT_NE(Run(setup_, 800)["reason"], "template stored");
+  EXPECT_NE(Run(setup_, 650)["reason"], "template stored");
   EXPECT_EQ(maio::DistinctBytes(Stored()), part);
   // One that got further does.
   EXPECT_EQ(Run(setup_, 1200)["reason"], "template stored");
@@ -267,8 +257,7 @@ class MaioMissRecordTest : public MaioRecordTest {
     for (const uint64_t shard : model_.shards) sim->residency[shard].resident = bytes_per_shard;
     Start(sim.get(), setup);
     AddReaders(sim.get(), setup);
-    EXPECT_TRUE(sim->Run(60000));
-    EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+    EXPECT_EQ(Finish(sim.get())["reason"], "template stored");
     const uint32_t flags = Stored().flags;
     std::filesystem::remove(Path());
     return flags;
@@ -292,29 +281,27 @@ TEST_F(MaioMissRecordTest, OfACacheThatWasWarmItIsSuspect) {
 TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
   constexpr uint64_t kHuge = 2 * kMiB;
   for (const bool misses_huge : {true, false}) {
-    FakeHost host;
     const TempTree store;
+    HostedPolicy host(PolicyPath("maio"));
     host.template_dir = store.Root();
     if (misses_huge) host.caps |= PPC_MISSES_HUGE;
     host.memory.limit = host.memory.threshold = host.memory.room = 1ull << 30;
     const uint64_t model = host.AddFile("m.safetensors", 64 * kMiB);
-    const PolicyLibrary library(PolicyPath("maio"));
-    ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
-    Tell(&host, library, "service_start");
+    ASSERT_EQ(host.Init(), 0);
+    Tell(&host, "service_start");
     const auto comes = [&](uint32_t kind, uint64_t offset, uint64_t bytes) {
       miss_io event = host.Event(kind, model, offset, bytes);
       event.service = 1;
       event.flags = PPC_F_MMAP;
-      if (kind == PPC_ACCESS) return (void)library.ops()->ppc_event(&event);
-      (void)library.ops()->ppc_prefetch(&event);
+      if (kind == PPC_ACCESS) return (void)host.ops().ppc_event(&event);
+      (void)host.ops().ppc_prefetch(&event);
     };
     comes(PPC_ACCESS, 0, kMiB);
     comes(PPC_MISS_FAULT, 8 * kMiB, kHuge);
     comes(PPC_MISS_FAULT, 16 * kMiB, kMiB);
-    Tell(&host, library, "service_ready");
+    Tell(&host, "service_ready");
     const maio::Template recorded = Stored(maio::TemplatePath(store.Root(), kId));
     EXPECT_EQ(maio::DistinctBytes(recorded), kMiB + (misses_huge ? kHuge : 0));
-    library.ops()->ppc_exit();
   }
 }
 

@@ -76,27 +76,24 @@ class MaioNativeTest : public ::testing::Test {
   MaioNativeTest() {
     host_.template_dir = store_.Root();
     host_.SetConfig({{"record", "never"}});
-    EXPECT_EQ(library_.ops()->ppc_init(host_.context()), 0);
+    EXPECT_EQ(host_.Init(), 0);
     Tell("service_start", 1);
     host_.RunBackground();
     EXPECT_EQ(host_.want, 0u);
   }
-  ~MaioNativeTest() override { library_.ops()->ppc_exit(); }
   void Tell(const char* op, uint32_t service) {
-    const nlohmann::json message = {
-        {"op", op}, {"service_id", "abc" + std::to_string(service)}, {"service", service}};
-    const auto reply = nlohmann::json::parse(library_.ops()->ppc_control(message.dump().c_str()));
+    const auto reply = host_.Control(
+        {{"op", op}, {"service_id", "abc" + std::to_string(service)}, {"service", service}});
     EXPECT_FALSE(reply.contains("error")) << reply;
   }
   void Miss(uint64_t file, int32_t service) {
     miss_io event = host_.Event(PPC_MISS_READ, file, 0, kPage, 100 + service);
     event.service = service;
-    (void)library_.ops()->ppc_prefetch(&event);
+    (void)host_.ops().ppc_prefetch(&event);
   }
 
   TempTree store_;
-  PolicyLibrary library_{PolicyPath("maio")};
-  FakeHost host_;
+  HostedPolicy host_{PolicyPath("maio")};
   const uint64_t one_ = host_.AddFile("one.safetensors", 8 * kMiB);
   const uint64_t small_ = host_.AddFile("one.json", kPage);
 };
@@ -146,8 +143,7 @@ class MaioHoldbackTest : public MaioTest {
     auto sim = Make(setup);
     started_ = Start(sim.get(), setup);
     AddReaders(sim.get(), setup);
-    EXPECT_TRUE(sim->Run(60000));
-    nlohmann::json ready = End(sim.get(), "service_ready");
+    nlohmann::json ready = Finish(sim.get());
     if (used != nullptr) *used = std::move(sim);
     return ready;
   }

@@ -127,8 +127,7 @@ TEST_F(MaioSmallTest, OfAMappedLibraryWhatTheKernelReadsAroundAFaultIsRecorded) 
   auto& accesses = sim->readers[0].accesses;
   accesses.insert(accesses.begin(), {{library, 40 * kPage, kPage, PPC_F_MMAP, 0},
                                      {library, 199 * kPage, kPage, PPC_F_MMAP, 0}});
-  ASSERT_TRUE(sim->Run(60000));
-  ASSERT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+  ASSERT_EQ(Finish(sim.get())["reason"], "template stored");
   const maio::Template t = Stored();
   std::vector<maio::Extent> extents;
   for (const maio::TemplateGroup& group : t.groups) {
@@ -192,7 +191,7 @@ constexpr uint64_t kImageBytes = 256 * kMiB;
 class MaioScatteredTest : public MaioTest {
  protected:
   std::unique_ptr<Simulator> Ready() {
-    auto sim = Empty({});
+    auto sim = Empty({.more_caps = PPC_CAN_MANY});
     image_ = sim->AddFile("vm/memory", kImageBytes);
     EXPECT_EQ(sim->Init(), 0);
     return sim;

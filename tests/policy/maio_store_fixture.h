@@ -35,9 +35,7 @@ class MaioStoreTest : public MaioTest {
     Start(sim, setup);
     sim->RunBackground();
     AddReaders(sim, setup);
-    EXPECT_TRUE(sim->Run(60000));
-    sim->RunFor(50);
-    const nlohmann::json status = End(sim, "service_ready");
+    const nlohmann::json status = Finish(sim);
     sim->RunBackground();
     for (const std::string& line : sim->log) EXPECT_FALSE(Has(line, "background work failed"));
     return status["reason"].get<std::string>();

@@ -92,9 +92,7 @@ class MaioSynthTest : public MaioTest {
   nlohmann::json RunToReady(Simulator* sim, const Setup& setup, uint32_t first = 0,
                             uint32_t parts = 2) {
     AddRealReaders(sim, setup, first, parts);
-    EXPECT_TRUE(sim->Run(120000));
-    sim->RunFor(300);
-    return End(sim, "service_ready");
+    return Finish(sim);
   }
 
   uint64_t config_ = 0;

@@ -37,22 +37,15 @@ class MaioRenameTest : public MaioTest {
     t.groups.emplace_back().id = 0;
     t.groups.back().extents.push_back({1, 0, kBytes / kPage});
     Store(t);
-    FakeHost host;
+    HostedPolicy host(PolicyPath("maio"));
     host.template_dir = store_.Root();
     host.AddFile(there + "config.json", 4096);
     host.AddFile(there + "model.safetensors", bytes);
-    const PolicyLibrary library(PolicyPath("maio"));
-    EXPECT_EQ(library.ops()->ppc_init(host.context()), 0);
-    const nlohmann::json start = {{"op", "service_start"},
-                                  {"service_id", kId},
-                                  {"service", 1},
-                                  {"params", {{"path", there}}}};
-    (void)library.ops()->ppc_control(start.dump().c_str());
-    host.RunBackground();
-    const nlohmann::json status =
-        nlohmann::json::parse(library.ops()->ppc_control(R"({"op": "status"})"));
-    library.ops()->ppc_exit();
-    return status["services"][0]["mode"];
+    EXPECT_EQ(host.Init(), 0);
+    return Settle(&host, {{"op", "service_start"},
+                          {"service_id", kId},
+                          {"service", 1},
+                          {"params", {{"path", there}}}})["mode"];
   }
   static void AddFile(maio::Template* t, const std::string& path, uint64_t bytes,
                       maio::FileKind kind) {
@@ -64,15 +57,13 @@ class MaioRenameTest : public MaioTest {
   }
 };
 
-TEST_F(MaioRenameTest, OfTheDirectoryAbove) { EXPECT_EQ(ModeOf("q/", ""), "use"); }
-TEST_F(MaioRenameTest, OfTheModelsOwn) { EXPECT_EQ(ModeOf("", "q/"), "use"); }
-TEST_F(MaioRenameTest, OfOneFarAbove) { EXPECT_EQ(ModeOf("a/b/q/", "q/"), "use"); }
-TEST_F(MaioRenameTest, TheSameDirectory) { EXPECT_EQ(ModeOf("q/", "q/"), "use"); }
-TEST_F(MaioRenameTest, AnotherModelOfThatNameIsRecorded) {
-  EXPECT_EQ(ModeOf("q/", "", 2 * kBytes), "record");
-}
-TEST_F(MaioRenameTest, NoTwoFilesGetOneName) {
-  EXPECT_EQ(ModeOf("q/", "", kBytes, "config.json"), "record");
+TEST_F(MaioRenameTest, ATemplateIsThatOfTheSameFilesBelowAnotherDirectory) {
+  const std::pair<const char*, const char*> same[] = {
+      {"q/", ""}, {"", "q/"}, {"a/b/q/", "q/"}, {"q/", "q/"}};
+  for (const auto& [recorded, there] : same)
+    EXPECT_EQ(ModeOf(recorded, there), "use") << recorded << " is " << there;
+  EXPECT_EQ(ModeOf("q/", "", 2 * kBytes), "record") << "another model of that name";
+  EXPECT_EQ(ModeOf("q/", "", kBytes, "config.json"), "record") << "no two files get one name";
 }
 
 // A template of the largest kind is cut into tables in the background, not between two events.
@@ -86,7 +77,7 @@ double CpuSeconds() {
 TEST_F(MaioTest, EventsDoNotWaitForTheTablesOfALargeTemplate) {
   constexpr uint32_t kWorkers = 16, kFiles = 32, kTensors = 1000;
   constexpr uint64_t kFileBytes = 4ull << 30;
-  FakeHost host;
+  HostedPolicy host(PolicyPath("maio"));
   host.template_dir = store_.Root();
   maio::Template t;
   t.service_id = kId;
@@ -112,14 +103,13 @@ TEST_F(MaioTest, EventsDoNotWaitForTheTablesOfALargeTemplate) {
   }
   Store(t);
 
-  const PolicyLibrary library(PolicyPath("maio"));
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   const nlohmann::json start = {
       {"op", "service_start"}, {"service_id", kId}, {"service", 1}, {"workers", kWorkers}};
   double between = 0, beside = 0;
   const double began = CpuSeconds();
-  const char* reply = library.ops()->ppc_control(start.dump().c_str());
-  ASSERT_NE(reply, nullptr);
+  const nlohmann::json reply = host.Control(start);
+  ASSERT_FALSE(reply.is_null());
   between += CpuSeconds() - began;
   ASSERT_FALSE(host.background.empty());
   const FakeHost::BackgroundWork next = host.background.front();
@@ -130,13 +120,9 @@ TEST_F(MaioTest, EventsDoNotWaitForTheTablesOfALargeTemplate) {
   const double tells = CpuSeconds();
   next.done(next.arg);
   between += CpuSeconds() - tells;
-  const nlohmann::json status =
-      nlohmann::json::parse(library.ops()->ppc_control(R"({"op": "status"})"));
-  EXPECT_EQ(status["services"][0]["mode"], "use") << status;
+  EXPECT_EQ(StatusOf(&host)["mode"], "use");
   RecordProperty("share_between_events", std::to_string(between / (between + beside)));
   EXPECT_LT(between, beside / 5) << "seconds of CPU between two events, and beside them";
-  host.RunBackground();
-  library.ops()->ppc_exit();
 }
 
 TEST_F(MaioStoreTest, WhatOneNodeRecordsAnotherOneUses) {
@@ -266,9 +252,7 @@ TEST_F(MaioStoreTest, TemplatesWithoutTheKeyAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(LocalOf("b")));
   // Its own recording replaces the one that it does not trust.
   AddReaders(sim, keyed);
-  ASSERT_TRUE(sim->Run(60000));
-  sim->RunFor(50);
-  EXPECT_EQ(End(sim, "service_ready")["reason"], "template stored");
+  EXPECT_EQ(Finish(sim)["reason"], "template stored");
   sim->RunBackground();
   sim = Node("c", keyed);
   Start(sim, keyed);

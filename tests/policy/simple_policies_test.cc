@@ -13,22 +13,20 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 
 TEST(NullPolicy, AsksForNothingAndCounts) {
-  PolicyLibrary library(PolicyPath("null"));
-  EXPECT_EQ(library.abi(), PPC_POLICY_ABI);
-  FakeHost host;
+  HostedPolicy host(PolicyPath("null"));
+  EXPECT_EQ(host.abi(), PPC_POLICY_ABI);
   uint64_t file = host.AddFile("a", 8 * kMiB);
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   EXPECT_EQ(host.want, 0u);
   miss_io miss = host.Event(PPC_MISS_READ, file, 0, kMiB);
-  EXPECT_EQ(library.ops()->ppc_prefetch(&miss), nullptr);
-  EXPECT_EQ(library.ops()->ppc_evict, nullptr);
-  library.ops()->ppc_tick(1);
+  EXPECT_EQ(host.ops().ppc_prefetch(&miss), nullptr);
+  EXPECT_EQ(host.ops().ppc_evict, nullptr);
+  host.ops().ppc_tick(1);
   EXPECT_EQ(host.stats["misses"], 1u);
   EXPECT_EQ(host.stats["missed_bytes"], kMiB);
-  auto reply = nlohmann::json::parse(library.ops()->ppc_control("{\"op\": \"status\"}"));
-  EXPECT_EQ(reply["misses"], 1);
-  EXPECT_EQ(library.ops()->ppc_control("{\"op\": \"dance\"}"), nullptr);
-  EXPECT_EQ(library.ops()->ppc_exit(), 0);
+  EXPECT_EQ(host.Control({{"op", "status"}})["misses"], 1);
+  EXPECT_TRUE(host.Control({{"op", "dance"}}).is_null());
+  EXPECT_EQ(host.Exit(), 0);
 }
 
 Reader Sequential(uint64_t file, uint64_t bytes, uint64_t rate) {
@@ -75,31 +73,30 @@ TEST(Readahead, FollowsSeveralReadersAndEvictsBehind) {
 TEST(Readahead, TakesTheKernelsReadAheadForNoJump) {
   constexpr uint64_t kWindow = 8 * kMiB;
   constexpr uint64_t kBehind = 4 * kMiB;
-  PolicyLibrary library(PolicyPath("readahead"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("readahead"));
   host.SetConfig({{"window_min", kWindow}, {"window_max", kWindow}, {"behind", kBehind}});
   const uint64_t file = host.AddFile("a", 96 * kMiB);
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   const auto cached = [&](uint64_t from, uint64_t size) {
     miss_io event = host.Event(PPC_MISS_READ, file, from, size);
     event.flags = PPC_F_NOT_USER;
-    library.ops()->ppc_prefetch(&event);
+    host.ops().ppc_prefetch(&event);
     EXPECT_TRUE(host.interrupts.empty());
   };
   uint64_t evicted = 0;
   cached(0, 4096);
   cached(4096, kWindow - 4096);
   miss_io first = host.Event(PPC_MISS_READ, file, 0, 4096);
-  EXPECT_EQ(library.ops()->ppc_evict(&first), nullptr);  // nothing of it was read
+  EXPECT_EQ(host.ops().ppc_evict(&first), nullptr);  // nothing of it was read
   for (uint64_t at = 0; at < 96 * kMiB; at += kMiB) {
     miss_io progress = host.Event(PPC_PROGRESS, file, at, 128 << 10);
-    library.ops()->ppc_event(&progress);
+    host.ops().ppc_event(&progress);
     const uint64_t ahead = at + 2 * kWindow;
     if (at % kWindow == kMiB && ahead < 96 * kMiB) {
       cached(ahead, 4096);
       cached(ahead + 4096, kWindow - 4096);
     }
-    const evict_ios* behind = library.ops()->ppc_evict(&progress);
+    const evict_ios* behind = host.ops().ppc_evict(&progress);
     for (uint32_t i = 0; behind != nullptr && i < behind->nr; ++i) {
       EXPECT_EQ(behind->ios[i].offset, evicted);
       evicted += behind->ios[i].size;
@@ -109,18 +106,17 @@ TEST(Readahead, TakesTheKernelsReadAheadForNoJump) {
 }
 
 TEST(Readahead, FollowsEachProcessWhereOpenFilesHaveNoNumber) {
-  PolicyLibrary library(PolicyPath("readahead"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("readahead"));
   host.SetConfig({{"window_min", kMiB}, {"window_max", kMiB}});
   const uint64_t file = host.AddFile("a", 96 * kMiB);
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   std::array<uint64_t, 2> asked = {};
   for (uint64_t at = 0; at < 32 * kMiB; at += 64 << 10) {
     for (const int pid : {100, 101}) {
       const uint64_t start = pid == 100 ? 0 : 48 * kMiB;
       miss_io event = host.Event(PPC_MISS_READ, file, start + at, 64 << 10, pid);
       event.open_id = 0;
-      const prefetch_ios* list = library.ops()->ppc_prefetch(&event);
+      const prefetch_ios* list = host.ops().ppc_prefetch(&event);
       EXPECT_TRUE(host.interrupts.empty()) << at;
       for (uint32_t i = 0; list != nullptr && i < list->nr; ++i)
         asked[pid - 100] += list->ios[i].size;
@@ -131,27 +127,26 @@ TEST(Readahead, FollowsEachProcessWhereOpenFilesHaveNoNumber) {
 
 // What is queued where the reader was is read by nobody.
 TEST(Readahead, AJumpInterruptsTheLoadsOfItsStreamAlone) {
-  PolicyLibrary library(PolicyPath("readahead"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("readahead"));
   host.SetConfig({{"window_min", 8 * kMiB}, {"window_max", 8 * kMiB}});
   const uint64_t file = host.AddFile("a", 96 * kMiB);
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   std::array<uint32_t, 2> groups = {};
   for (const int pid : {100, 101}) {
     miss_io begin = host.Event(PPC_MISS_READ, file, 0, 64 << 10, pid);
     begin.open_id = 0;
-    const prefetch_ios* asked = library.ops()->ppc_prefetch(&begin);
+    const prefetch_ios* asked = host.ops().ppc_prefetch(&begin);
     ASSERT_NE(asked, nullptr);
     groups[pid - 100] = asked->ios[0].group;
   }
   miss_io jump = host.Event(PPC_MISS_READ, file, 64 * kMiB, 4096, 101);
   jump.open_id = 0;
-  EXPECT_EQ(library.ops()->ppc_prefetch(&jump), nullptr);
+  EXPECT_EQ(host.ops().ppc_prefetch(&jump), nullptr);
   const size_t interrupts = host.interrupts.size();  // one for each service of the host
   EXPECT_GT(interrupts, 0U);
   miss_io back = host.Event(PPC_PROGRESS, file, 32 * kMiB, 4096, 101);
   back.open_id = 0;
-  library.ops()->ppc_event(&back);
+  host.ops().ppc_event(&back);
   EXPECT_GT(host.interrupts.size(), interrupts);
   for (const uint32_t group : host.interrupts) EXPECT_EQ(group, groups[1]);
 }
@@ -171,8 +166,7 @@ TEST(Readahead, DoesNotReadAheadOfRandomReads) {
 }
 
 TEST(Readahead, RefusesNonsense) {
-  PolicyLibrary library(PolicyPath("readahead"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("readahead"));
   const std::pair<const char*, const char*> cases[] = {
       {R"({"window_min": "8M", "window_max": "1M"})",
        "readahead: option \"window_max\" must be at least window_min, not \"1M\""},
@@ -184,59 +178,55 @@ TEST(Readahead, RefusesNonsense) {
   for (const auto& [config, said] : cases) {
     host.log.clear();
     host.SetConfig(nlohmann::json::parse(config));
-    EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << config;
+    EXPECT_NE(host.Init(), 0) << config;
     ASSERT_EQ(host.log.size(), 1u);
     EXPECT_EQ(host.log[0], said);
   }
 }
 
 TEST(Eager, QueuesTheWholeDirectoryOnce) {
-  PolicyLibrary library(PolicyPath("eager"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("eager"));
   Model model = AddModel(&host, {});
   host.AddFile("other/x.bin", 5 * kMiB);
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   EXPECT_EQ(host.want, PPC_WANT_MANAGED_RA);
-  EXPECT_EQ(library.ops()->ppc_evict, nullptr);
+  EXPECT_EQ(host.ops().ppc_evict, nullptr);
   miss_io miss = host.Event(PPC_MISS_READ, model.config_file, 0, 4096);
-  prefetch_ios* list = library.ops()->ppc_prefetch(&miss);
+  prefetch_ios* list = host.ops().ppc_prefetch(&miss);
   ASSERT_NE(list, nullptr);
   ASSERT_EQ(list->nr, 5u);
   EXPECT_EQ(list->ios[0].file, model.config_file);
   EXPECT_EQ(list->ios[1].file, model.shards[0]);
   EXPECT_EQ(list->ios[1].size, model.shape.shard_bytes);
-  EXPECT_EQ(library.ops()->ppc_prefetch(&miss), nullptr);
-  EXPECT_EQ(library.ops()->ppc_exit(), 0);
+  EXPECT_EQ(host.ops().ppc_prefetch(&miss), nullptr);
+  EXPECT_EQ(host.Exit(), 0);
 }
 
 TEST(Eager, TakesFilesFromItsConfiguration) {
-  PolicyLibrary library(PolicyPath("eager"));
-  FakeHost host;
+  HostedPolicy host(PolicyPath("eager"));
   uint64_t a = host.AddFile("a", kMiB);
   uint64_t b = host.AddFile("b", kMiB);
   host.SetConfig({{"files", {"b", "missing"}}});
-  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.Init(), 0);
   miss_io miss = host.Event(PPC_MISS_READ, a, 0, 4096);
-  prefetch_ios* list = library.ops()->ppc_prefetch(&miss);
+  prefetch_ios* list = host.ops().ppc_prefetch(&miss);
   ASSERT_NE(list, nullptr);
   ASSERT_EQ(list->nr, 1u);
   EXPECT_EQ(list->ios[0].file, b);
-  library.ops()->ppc_exit();
+  host.Exit();
   for (const char* bad :
        {"{\"files\": 3}", "{\"files\": [3]}", "{\"dir\": []}", "{\"dri\": \"a\"}"}) {
     host.SetConfig(nlohmann::json::parse(bad));
-    EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << bad;
+    EXPECT_NE(host.Init(), 0) << bad;
   }
 }
 
 TEST(Figure4, RunsUnchanged) {
-  PolicyLibrary library(PPC_TEST_FIGURE4);
-  EXPECT_EQ(library.abi(), PPC_POLICY_ABI);
-  FakeHost host;
+  HostedPolicy host(PPC_TEST_FIGURE4);
+  EXPECT_EQ(host.abi(), PPC_POLICY_ABI);
   uint64_t file = host.AddFile("a.bin", 64 << 20);
-  const ppc_operation* ops = library.ops();
-  ASSERT_NE(ops, nullptr);
-  ASSERT_EQ(ops->ppc_init(host.context()), 0);
+  const ppc_operation* ops = &host.ops();
+  ASSERT_EQ(host.Init(), 0);
   miss_io miss = host.Event(PPC_MISS_READ, file, 8 << 20, 1 << 20);
   prefetch_ios* ahead = ops->ppc_prefetch(&miss);
   ASSERT_NE(ahead, nullptr);
@@ -250,7 +240,7 @@ TEST(Figure4, RunsUnchanged) {
   EXPECT_EQ(behind->ios[0].size, 2u << 20);
   EXPECT_EQ(ops->ppc_evict(nullptr), nullptr);
   EXPECT_EQ(ops->ppc_plan, nullptr);
-  EXPECT_EQ(ops->ppc_exit(), 0);
+  EXPECT_EQ(host.Exit(), 0);
 }
 
 }  // namespace
