@@ -98,16 +98,18 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   const Json runtime = RuntimeIn(message);
   const Status allowed = socket_ != nullptr ? CheckSupervised(runtime) : Ok();
   if (!allowed) return allowed.error();
-  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
+  const SysRoots roots = RootsFromEnvironment();
+  Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
+  if (!topology) return topology.error();
+  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime, ShareMemory(topology->xpus));
   if (!options) return options.error();
+  if (ShareMemory(topology->xpus) && !runtime.contains("reserve"))
+    Log(LogLevel::kInfo, "accelerators share the machine's memory: 10% of it is their reserve");
   const Result<std::string> templates = JsonString(message, "template_dir", options->template_dir);
   if (!templates) return templates.error();
   if (!runtime.is_object() || !runtime.contains("template_dir")) {
     options->template_dir = *templates;
   }
-  const SysRoots roots = RootsFromEnvironment();
-  Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
-  if (!topology) return topology.error();
   RuntimeConfig result;
   result.mount = mount;
   result.policy_name = plugin_->Name();
