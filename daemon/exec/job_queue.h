@@ -5,9 +5,9 @@
 // done() then runs on the executor's, in the same order.  Either may be empty.  A queue that may
 // have several threads starts another where all have been at one job for kStuck: then there is
 // no order any more.
-// Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
-// the first job on; a manual queue has none, RunDone does its work too (tests, simulator), with the
-// SimulatedDelay that it is given.
+// Threads: Submit, Continue and Tell by any; RunDone and Finish by the executor's.  A thread of its
+// own exists from the first job on; a manual queue has none, RunDone does its work too (tests,
+// simulator), with the SimulatedDelay that it is given.
 #ifndef PPC_DAEMON_EXEC_JOB_QUEUE_H_
 #define PPC_DAEMON_EXEC_JOB_QUEUE_H_
 
@@ -57,7 +57,7 @@ class JobQueue {
   // The same for what goes on with something that was taken before, of which there is never more
   // than a few: it is not refused for want of place.
   Status Continue(Function work, Function done);
-  // From work(): done() need not wait for the rest of it.
+  // done() alone, by any thread: it waits for no job.
   void Tell(Function done);
   // Readable once RunDone has something to do, until ClearWake.
   int fd() const { return done_fd_.Get(); }

@@ -217,7 +217,11 @@ Status Runtime::Start() {
   started_ = true;
   started_ns_ = backend_->NowNs();
   Status attached = initialized ? AttachAsWanted() : initialized;
-  if (!attached) Shutdown();
+  if (!attached) {
+    Shutdown();
+  } else {
+    NoteStatus();
+  }
   return attached;
 }
 

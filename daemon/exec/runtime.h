@@ -6,8 +6,10 @@
 #define PPC_DAEMON_EXEC_RUNTIME_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +54,11 @@ struct StatusParts {
     std::vector<int> xpus;
     std::string cgroup;
     std::string note;
-    std::shared_ptr<Payer> payer;
+    std::weak_ptr<Payer> payer;  // that of a service that has ended is not kept
+    bool is_charged = false;
+    uint64_t read_limit = 0;
+    Budget::State memory;  // of the last look
+    uint64_t looked_ns = 0;
     bool is_auto = false;
     std::optional<GuardView> guard;
   };
@@ -60,6 +66,8 @@ struct StatusParts {
     Hook hook;
     HookStats stats;
   };
+  uint64_t gathered_ns = 0;  // CLOCK_MONOTONIC
+  Result<BackendCounters> device{BackendCounters{}};
   ExecutorStats events;
   uint64_t merged = 0;
   std::vector<OneHook> hooks;
@@ -104,14 +112,15 @@ class Runtime {
   Result<Json> Control(const Json& message);
   Json StatusJson() { return StatusJson(GatherStatus()); }
 
-  // The same in parts: what touches the policy on the executor's thread, everything else on the
-  // control queue's.
-  StatusParts GatherStatus();
-  Json StatusJson(const StatusParts& parts);
+  // The same on any other thread, however long a hook takes: then what only the executor's thread
+  // knows is of its last answer, `age_ms` ago, and `waits_for` names the hook.
+  Json StatusNow();
   // `done` is called on the control queue's thread.  One after the other.
   void Control(Json message, const std::function<void(Result<Json>)>& done);
   // work() on the control queue's thread, then done() on the executor's; either may be empty.
   void Do(const std::function<void()>& work, const std::function<void()>& done);
+  // job() on the executor's thread, by any other.
+  void Tell(std::function<void()> job) { control_->Tell(std::move(job)); }
   // After Shutdown: a thread waits for a process that hangs, and so would the destructor.
   bool IsStuck() const { return is_stuck_; }
 
@@ -156,6 +165,9 @@ class Runtime {
   void OnHang(const char* hook, uint64_t elapsed_ns);
   void OnDropped(uint64_t bytes);
   bool DoNeighboursWait(uint64_t now_ns);
+  StatusParts GatherStatus();
+  void NoteStatus();
+  Json StatusJson(const StatusParts& parts);
   ContextFacts Facts();
   std::shared_ptr<MemorySource> MakeMemory(std::shared_ptr<const Cgroup> cgroup);
   uint64_t UsefulBytes(const std::vector<std::shared_ptr<const Cgroup>>& groups) const;
@@ -172,6 +184,13 @@ class Runtime {
   uint64_t grew_ns_ = 0;
   uint64_t seen_cache_ = 0;
   uint64_t seen_asked_ = 0;
+  // The last status that the executor's thread has gathered.
+  struct {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::shared_ptr<const StatusParts> parts;
+    bool is_due = false;  // another one was asked for
+  } noted_;
   Completions completions_;
   DemandMeter demand_;
   uint32_t want_ = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the runtime tells about itself: Runtime::StatusJson.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/exec/runtime.h"
@@ -200,6 +202,9 @@ void Runtime::SetReadShares(const Json& reads) {
 
 StatusParts Runtime::GatherStatus() {
   StatusParts parts;
+  parts.gathered_ns = MonotonicNs();
+  // Not where the hook hangs: the module takes the question for a sign that events are consumed.
+  parts.device = backend_->Counters();
   parts.events = executor_->Stats();
   parts.merged = executor_->Merged();
   for (size_t i = 0; i < kHookCount; ++i) {
@@ -211,10 +216,12 @@ StatusParts Runtime::GatherStatus() {
   parts.demand = demand_.Bytes(backend_->NowNs());
   if (learnt_ != nullptr) parts.learnt = learnt_->View();
   for (const Service* service : services_->Active()) {
+    const std::shared_ptr<Payer>& payer = service->payer;
     parts.services.push_back(
         {service->id, service->number, service->xpus,
-         service->cgroup ? service->cgroup->path() : "", service->note, service->payer,
-         service->is_auto,
+         service->cgroup ? service->cgroup->path() : "", service->note, payer,
+         payer->charge != nullptr, payer->rate ? payer->rate->Limit() : 0,
+         payer->budget->Now(service->memory), service->looked_ns, service->is_auto,
          guard_ != nullptr ? std::optional(guard_->View(GuardSlot(*service))) : std::nullopt});
     std::optional<GuardView>& guard = parts.services.back().guard;
     if (guard) NameFailedFile(files_.get(), backend_->NowNs(), &*guard);
@@ -222,17 +229,54 @@ StatusParts Runtime::GatherStatus() {
   return parts;
 }
 
+void Runtime::NoteStatus() {
+  auto parts = std::make_shared<const StatusParts>(GatherStatus());
+  {
+    const std::lock_guard lock(noted_.mutex);
+    noted_.parts = std::move(parts);
+    noted_.is_due = false;
+  }
+  noted_.changed.notify_all();
+}
+
+// A thread that is in no hook waits for a CPU, seldom for storage: it is given more time.
+Json Runtime::StatusNow() {
+  constexpr std::chrono::milliseconds kLook{5};
+  constexpr int kMostLooks = 100;
+  constexpr uint64_t kHookNs = 20 * kNsPerMs;
+  std::unique_lock lock(noted_.mutex);
+  if (!std::exchange(noted_.is_due, true)) Tell([this] { NoteStatus(); });
+  for (int i = 0; noted_.is_due && i < kMostLooks && watchdog_->InFlight().ns < kHookNs; ++i)
+    noted_.changed.wait_for(lock, kLook);
+  const std::shared_ptr<const StatusParts> parts = noted_.parts;
+  const bool is_old = noted_.is_due;
+  lock.unlock();
+  Json json = StatusJson(*parts);
+  if (!is_old) return json;
+  json["age_ms"] = (MonotonicNs() - parts->gathered_ns) / kNsPerMs;
+  const Watchdog::Call call = watchdog_->InFlight();
+  if (call.ns > 0) json["waits_for"] = {{"hook", call.hook}, {"ms", call.ns / kNsPerMs}};
+  return json;
+}
+
+// Reading the memory of many services may take the kernel long: the last look serves for the later
+// ones.
 Json Runtime::StatusJson(const StatusParts& parts) {
+  constexpr uint64_t kReadNs = 20 * kNsPerMs;
+  const uint64_t read_until_ns = config_.manual ? UINT64_MAX : MonotonicNs() + kReadNs;
   Json services = Json::array();
   for (const StatusParts::OneService& service : parts.services) {
-    const Budget::State state = service.payer->budget->Read(/*with_cache=*/true);
+    const std::shared_ptr<Payer> payer = service.payer.lock();
+    const bool is_read =
+        payer != nullptr && (service.looked_ns == 0 || MonotonicNs() < read_until_ns);
+    const Budget::State state = is_read ? payer->budget->Read(/*with_cache=*/true) : service.memory;
     const MemoryReading& memory = state.memory;
     Json one = {{"service_id", service.id},
                 {"service", service.number},
                 {"xpus", service.xpus},
                 {"cgroup", service.cgroup},
-                {"charged", service.payer->charge != nullptr},
-                {"read_limit", service.payer->rate ? service.payer->rate->Limit() : 0},
+                {"charged", service.is_charged},
+                {"read_limit", service.read_limit},
                 {"memory",
                  {{"limit", memory.limit},
                   {"used", memory.used},
@@ -243,6 +287,7 @@ Json Runtime::StatusJson(const StatusParts& parts) {
                   {"inflight", state.inflight},
                   {"demand", parts.demand},
                   {"is_cgroup", memory.is_cgroup}}}};
+    if (!is_read) one["memory"]["age_ms"] = (backend_->NowNs() - service.looked_ns) / kNsPerMs;
     if (service.guard) one["guard"] = GuardJson(*service.guard);
     if (service.is_auto) one["auto"] = true;
     if (!service.note.empty()) one["note"] = service.note;
@@ -259,7 +304,7 @@ Json Runtime::StatusJson(const StatusParts& parts) {
             {"limits", caps.limits},
             {"policy", config_.policy_name},
             {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
-            {"device", DeviceJson(backend_->Counters())},
+            {"device", DeviceJson(parts.device)},
             {"events", ExecutorJson(parts.events, parts.merged)},
             {"hooks", HooksJson(parts.hooks)},
             {"faults", parts.faults},

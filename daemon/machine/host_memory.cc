@@ -71,13 +71,39 @@ std::vector<std::string> StallFiles(const ServiceMemory::Options& options, const
 
 constexpr double kLeast = 1.0 / 8;
 
-}  // namespace
-
-std::vector<int> OnlineNodes(const SysRoots& roots) {
-  const Result<std::string> text = ReadLine(roots.Sys("/devices/system/node/online"));
+// In a file of the kernel's list of nodes.
+std::vector<int> NodeList(const SysRoots& roots, const std::string& file) {
+  const Result<std::string> text = ReadLine(roots.Sys("/devices/system/node/" + file));
   if (!text) return {};
   const Result<CpuList> nodes = ParseCpuList(*text);
   return nodes ? *nodes : std::vector<int>();
+}
+
+std::vector<int> Without(std::vector<int> nodes, const std::vector<int>& others) {
+  std::erase_if(nodes, [&others](int node) { return std::ranges::count(others, node) > 0; });
+  return nodes;
+}
+
+// The nodes of `allowed` (empty: all) whose memory counts; empty: the machine's, of which the
+// machine's own sum knows more about memory that cannot be freed.
+std::vector<int> CountedNodes(const std::vector<int>& allowed, const std::vector<int>& online,
+                              const std::vector<int>& devices) {
+  const bool has_all = allowed.empty() || allowed == online;
+  if (has_all && devices.empty()) return {};
+  std::vector<int> counted = Without(has_all ? online : allowed, devices);
+  return counted.empty() ? allowed : counted;
+}
+
+}  // namespace
+
+std::vector<int> OnlineNodes(const SysRoots& roots) { return NodeList(roots, "online"); }
+
+std::vector<int> DeviceNodes(const SysRoots& roots) {
+  std::vector<int> nodes = NodeList(roots, "has_generic_initiator");
+  if (nodes.empty()) return nodes;
+  nodes = Without(std::move(nodes), NodeList(roots, "has_cpu"));
+  const std::vector<int> without_memory = Without(nodes, NodeList(roots, "has_memory"));
+  return Without(std::move(nodes), without_memory);
 }
 
 uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes) {
@@ -147,6 +173,7 @@ ServiceMemory::ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgro
     : options_(std::move(options)),
       cgroup_(std::move(cgroup)),
       online_(OnlineNodes(options_.roots)),
+      devices_(DeviceNodes(options_.roots)),
       stall_(StallFiles(options_, cgroup_.get()), options_.stall_share) {}
 
 uint64_t ServiceMemory::OwnCache() const {
@@ -164,9 +191,9 @@ Result<HostMemory> ServiceMemory::ReadNodes(const std::vector<int>& nodes) {
 
 // Reads the nodes of the cpuset, which may change at any time.
 Result<HostMemory> ServiceMemory::ReadAllowed() {
-  std::vector<int> nodes = cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes();
-  // All nodes: the machine's own sum knows more about memory that cannot be freed.
-  if (nodes == online_) nodes.clear();
+  const std::vector<int> allowed =
+      cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes();
+  const std::vector<int> nodes = CountedNodes(allowed, online_, devices_);
   uint64_t watermarks = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -183,7 +210,8 @@ Result<HostMemory> ServiceMemory::ReadAllowed() {
 }
 
 uint64_t ServiceMemory::MachineBudget(const Options& options) {
-  const Result<HostMemory> host = ReadHostMemory(options.roots, {});
+  const Result<HostMemory> host = ReadHostMemory(
+      options.roots, CountedNodes({}, OnlineNodes(options.roots), DeviceNodes(options.roots)));
   if (!host) return 0;
   const auto threshold = static_cast<uint64_t>(
       static_cast<double>(WithoutReserve(options, host->total)) * options.share);

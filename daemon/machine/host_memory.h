@@ -65,6 +65,9 @@ struct HostMemory {
 };
 
 std::vector<int> OnlineNodes(const SysRoots& roots);
+// Those whose memory is a device's own (an accelerator's, GH200): it has no CPU, and the firmware
+// names a device there that starts accesses.
+std::vector<int> DeviceNodes(const SysRoots& roots);
 
 // Memory of the machine, or only of `nodes` if not empty.
 Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes);
@@ -131,6 +134,7 @@ class ServiceMemory : public MemorySource {
   const Options options_;
   const std::shared_ptr<const Cgroup> cgroup_;
   const std::vector<int> online_;
+  const std::vector<int> devices_;  // nodes that do not count
 
   std::atomic<bool> uses_limit_{false};
   std::mutex mutex_;        // protects the members below

@@ -65,7 +65,21 @@ int XpuOfNvidiaMinor(const SysRoots& roots, const std::vector<Xpu>& xpus, int mi
   return -1;
 }
 
+// The driver shows a voltage of the north bridge for APUs alone (hwmon_attributes_visible in
+// amdgpu_pm.c), but not for MI300A.
+bool IsApu(const std::string& device) {
+  const std::string base = device + "/hwmon";
+  return std::ranges::any_of(EntriesOf(base), [&base](const std::string& hwmon) {
+    const Result<std::string> label = ReadLine(base + "/" + hwmon + "/in1_label");
+    return label && *label == "vddnb";
+  });
+}
+
 }  // namespace
+
+bool ShareMemory(const std::vector<Xpu>& xpus) {
+  return !xpus.empty() && std::ranges::all_of(xpus, &Xpu::shares_memory);
+}
 
 bool IsXpuClass(uint32_t pci_class) {
   const uint32_t kind = pci_class >> 8;
@@ -94,6 +108,7 @@ std::vector<Xpu> FindXpus(const SysRoots& roots) {
     if (!IsXpuClass(xpu.pci_class)) continue;
     xpu.vendor = static_cast<uint16_t>(ReadNumber(device + "/vendor", 0));
     xpu.node = static_cast<int>(ReadNumber(device + "/numa_node", -1));
+    xpu.shares_memory = IsApu(device);
     const Result<std::string> cpus = ReadLine(device + "/local_cpulist");
     if (cpus) {
       Result<CpuList> list = ParseCpuList(*cpus);

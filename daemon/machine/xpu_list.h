@@ -16,9 +16,13 @@ struct Xpu {
   std::string bdf;         // "0000:3b:00.0"
   uint32_t pci_class = 0;  // 24 bits: 0x030200
   uint16_t vendor = 0;
-  int node = -1;       // NUMA node, -1 unknown
-  CpuList local_cpus;  // used if node is -1
+  int node = -1;               // NUMA node, -1 unknown
+  CpuList local_cpus;          // used if node is -1
+  bool shares_memory = false;  // allocates from the machine's memory, as sysfs tells of AMD's APUs
 };
+
+// The machine has accelerators, and all of them allocate from its memory.
+bool ShareMemory(const std::vector<Xpu>& xpus);
 
 // Display, 3D and processing accelerators.
 bool IsXpuClass(uint32_t pci_class);

@@ -217,6 +217,16 @@ void Watchdog::Arm(const char* hook, uint64_t start_ns, uint64_t limit_ns) {
 
 void Watchdog::Disarm() { start_ns_.store(0, std::memory_order_release); }
 
+Watchdog::Call Watchdog::InFlight() const {
+  const uint64_t start = start_ns_.load(std::memory_order_acquire);
+  if (start == 0) return {};
+  const char* const hook = hook_.load(std::memory_order_acquire);
+  const uint64_t now = MonotonicNs();
+  // A hook that ended meanwhile may have left another's name behind.
+  if (start_ns_.load(std::memory_order_acquire) != start) return {};
+  return {hook, now > start ? now - start : 1};
+}
+
 void Watchdog::Run() {
   pthread_setname_np(pthread_self(), "ppc-watchdog");
   std::unique_lock lock(mutex_);

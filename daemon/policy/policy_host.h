@@ -50,6 +50,13 @@ class Watchdog {
   void Arm(const char* hook, uint64_t start_ns, uint64_t limit_ns);
   void Disarm();
 
+  struct Call {
+    const char* hook = "";
+    uint64_t ns = 0;  // since it was called; 0: none is in flight
+  };
+  // Any thread.
+  Call InFlight() const;
+
  private:
   void Run();
 

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -39,6 +38,9 @@ Json RuntimeIn(const Json& message) {
   return runtime.empty() && config.is_object() ? config.value("runtime", Json()) : runtime;
 }
 
+// The number that the supervisor has given to a request, which the answer repeats; null: none.
+Json IdOf(const Result<Json>& request) { return request ? request->value("id", Json()) : Json(); }
+
 UniqueFd OpenSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -53,6 +55,7 @@ UniqueFd OpenSignals() {
 Session::Session() : signals_(OpenSignals()) {}
 
 Session::~Session() {
+  if (socket_ != nullptr) socket_->StopReading();
   // The policy's code must outlive its last call.
   runtime_.reset();
   plugin_.reset();
@@ -98,16 +101,18 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   const Json runtime = RuntimeIn(message);
   const Status allowed = socket_ != nullptr ? CheckSupervised(runtime) : Ok();
   if (!allowed) return allowed.error();
-  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
+  const SysRoots roots = RootsFromEnvironment();
+  Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
+  if (!topology) return topology.error();
+  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime, ShareMemory(topology->xpus));
   if (!options) return options.error();
+  if (ShareMemory(topology->xpus) && !runtime.contains("reserve"))
+    Log(LogLevel::kInfo, "accelerators share the machine's memory: 10% of it is their reserve");
   const Result<std::string> templates = JsonString(message, "template_dir", options->template_dir);
   if (!templates) return templates.error();
   if (!runtime.is_object() || !runtime.contains("template_dir")) {
     options->template_dir = *templates;
   }
-  const SysRoots roots = RootsFromEnvironment();
-  Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
-  if (!topology) return topology.error();
   RuntimeConfig result;
   result.mount = mount;
   result.policy_name = plugin_->Name();
@@ -210,75 +215,75 @@ Result<Json> Session::Handle(const Json& request) {
   return Error{EINVAL, "unknown op \"" + *op + "\""};
 }
 
-Json Session::Answer(const std::string& line) {
-  const Result<Json> request = ParseJsonObject(line, "request");
-  if (!request) return control::ErrorAnswer(request.error());
-  Result<Json> answer = Handle(*request);
-  if (!answer) return control::ErrorAnswer(answer.error());
-  (*answer)["ok"] = true;
-  return *answer;
-}
-
-void Session::Receive(Received* received) {
-  received->is_open = socket_->Receive(/*wait=*/false);
-  while (const std::optional<std::string> line = socket_->NextLine()) {
-    received->requests.push_back(ParseJsonObject(*line, "request"));
-  }
-}
-
-void Session::HandleSocket() {
-  // Reads no further lines until these are answered.
-  runtime_->executor().RemoveSource(socket_->fd());
-  auto received = std::make_shared<Received>();
-  runtime_->Do([this, received] { Receive(received.get()); },
-               [this, received] { AnswerNext(received); });
-}
-
-void Session::AnswerNext(const std::shared_ptr<Received>& received) {
-  Executor& executor = runtime_->executor();
-  if (received->requests.empty() && received->is_open) {
-    return executor.AddSource(socket_->fd(), [this](short) { HandleSocket(); });
-  }
-  if (received->requests.empty()) {
-    Log(LogLevel::kWarning, "the supervisor is gone; draining");
-    return runtime_->RequestStop();
-  }
-  const Result<Json> request = std::move(received->requests.front());
-  received->requests.pop_front();
-  const auto next = [this, received] { AnswerNext(received); };
-  const Result<std::string> op = request ? JsonString(*request, "op", "") : request.error();
-  if (op && *op == "status") {
-    return runtime_->Do(
-        [this, parts = runtime_->GatherStatus()] { Send(runtime_->StatusJson(parts)); }, next);
-  }
-  if (op && *op == "log") {
+// The thread that runs the policy may be in a hook for long, so what can be told without it is.
+void Session::HandleLine(const std::string& line) {
+  Result<Json> request = ParseJsonObject(line, "request");
+  const std::string op = request ? JsonText(*request, "op") : "";
+  if (op == "status") return Send(runtime_->StatusNow(), IdOf(request));
+  if (op == "log") {
     Json lines = Json::array();
-    for (const LogLine& line : RecentLog()) lines.push_back(LogLineJson(line));
-    return runtime_->Do([this, lines = std::move(lines)] { Send(Json{{"lines", lines}}); }, next);
+    for (const LogLine& kept : RecentLog()) lines.push_back(LogLineJson(kept));
+    return Send(Json{{"lines", std::move(lines)}}, IdOf(request));
   }
+  {
+    const std::lock_guard lock(requests_mutex_);
+    requests_.push_back(std::move(request));
+  }
+  runtime_->Tell([this] { AnswerNext(); });
+}
+
+void Session::HandleEnd() {
+  {
+    const std::lock_guard lock(requests_mutex_);
+    is_supervised_ = false;
+  }
+  runtime_->Tell([this] { AnswerNext(); });
+}
+
+void Session::AnswerNext() {
+  if (is_answering_) return;
+  Result<Json> request = Json();
+  {
+    const std::lock_guard lock(requests_mutex_);
+    if (requests_.empty() && std::exchange(is_supervised_, true)) return;
+    if (requests_.empty()) {
+      Log(LogLevel::kWarning, "the supervisor is gone; draining");
+      return runtime_->RequestStop();
+    }
+    request = std::move(requests_.front());
+    requests_.pop_front();
+  }
+  is_answering_ = true;
+  const auto next = [this] {
+    is_answering_ = false;
+    AnswerNext();
+  };
+  const Json id = IdOf(request);
+  const Result<std::string> op = request ? JsonString(*request, "op", "") : request.error();
   if (op && *op == "memory") {
     runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
     return runtime_->Do(
-        [this, groups = runtime_->ServiceCgroups(), reads = request->value("reads", Json())] {
+        [this, id, groups = runtime_->ServiceCgroups(), reads = request->value("reads", Json())] {
           runtime_->SetReadShares(reads);
-          Send(runtime_->MemoryJson(groups));
+          Send(runtime_->MemoryJson(groups), id);
         },
         next);
   }
   if (op && *op == "control" && request->contains("message") && (*request)["message"].is_object()) {
-    return runtime_->Control((*request)["message"], [this, next](const Result<Json>& reply) {
-      Send(reply ? Result<Json>(Json{{"reply", *reply}}) : reply);
+    return runtime_->Control((*request)["message"], [this, id, next](const Result<Json>& reply) {
+      Send(reply ? Result<Json>(Json{{"reply", *reply}}) : reply, id);
       malloc_trim(0);  // a start makes tables of which a tenth stays
       runtime_->Do(nullptr, next);
     });
   }
   const Result<Json> answer = op ? Handle(*request) : op.error();
-  runtime_->Do([this, answer] { Send(answer); }, next);
+  runtime_->Do([this, answer, id] { Send(answer, id); }, next);
 }
 
-void Session::Send(const Result<Json>& answer) {
+void Session::Send(const Result<Json>& answer, const Json& id) {
   Json line = answer ? *answer : control::ErrorAnswer(answer.error());
   if (answer) line["ok"] = true;
+  if (!id.is_null()) line["id"] = id;
   socket_->Send(line);
 }
 
@@ -293,16 +298,19 @@ int Session::Serve(UniqueFd socket) {
   socket_ = std::make_unique<LineSocket>(std::move(socket));
   while (runtime_ == nullptr) {
     if (!WaitForSocket() || !socket_->Receive(/*wait=*/true)) return kExitStopped;
-    while (const std::optional<std::string> line = socket_->NextLine()) {
-      const Json answer = Answer(*line);
-      socket_->Send(answer);
+    while (runtime_ == nullptr) {
+      const std::optional<std::string> line = socket_->NextLine();
+      if (!line) break;
+      const Result<Json> request = ParseJsonObject(*line, "request");
+      const Result<Json> answer = request ? Handle(*request) : request.error();
+      Send(answer, IdOf(request));
       // A process serves one registration: after a refusal it ends.
-      if (answer["ok"] == false && backend_ != nullptr && runtime_ == nullptr) return kExitFailed;
+      if (!answer && backend_ != nullptr && runtime_ == nullptr) return kExitFailed;
     }
   }
-  Executor& executor = runtime_->executor();
-  executor.AddSource(socket_->fd(), [this](short) { HandleSocket(); });
-  executor.AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
+  runtime_->executor().AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
+  socket_->StartReading([this](const std::string& line) { HandleLine(line); },
+                        [this] { HandleEnd(); });
   return Finish(runtime_->Run());
 }
 
@@ -329,6 +337,7 @@ void Session::EndHung(const std::string& message) {
 }
 
 int Session::Finish(Executor::End end) {
+  if (socket_ != nullptr) socket_->StopReading();
   int code = kExitStopped;
   switch (end) {
     case Executor::End::kRunning:
@@ -357,35 +366,6 @@ int Session::Finish(Executor::End end) {
   // A destructor must not wait for a hanging process.
   if (runtime_->IsStuck()) _exit(code);
   return code;
-}
-
-bool LineSocket::Receive(bool wait) {
-  char part[16384];
-  const ssize_t got = recv(fd_.Get(), part, sizeof(part), wait ? 0 : MSG_DONTWAIT);
-  if (got < 0) return errno == EAGAIN || errno == EINTR;
-  if (got == 0) return false;
-  buffer_.append(part, static_cast<size_t>(got));
-  return buffer_.size() <= kMaxLine || buffer_.find('\n') != std::string::npos;
-}
-
-std::optional<std::string> LineSocket::NextLine() {
-  const size_t end = buffer_.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  std::string line = buffer_.substr(0, end);
-  buffer_.erase(0, end + 1);
-  return line;
-}
-
-void LineSocket::Send(const Json& line) {
-  const std::string text = DumpJson(line) + "\n";
-  const std::lock_guard lock(send_mutex_);
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t put = send(fd_.Get(), text.data() + at, text.size() - at, MSG_NOSIGNAL);
-    if (put < 0 && errno == EINTR) continue;
-    // Receive() notices a closed peer.
-    if (put <= 0) return;
-    at += static_cast<size_t>(put);
-  }
 }
 
 }  // namespace ppc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one run of a policy from registration to end: opens backend, plugin and runtime, answers the
 // control channel, and turns the end into an exit status.
-// Owns the socket for the lines of that channel, too.
-// Threads: main's, which is the executor's once the policy runs; the control worker's, which reads
-// the supervisor's lines and writes answers; the watchdog's, for the message about a hang.
+// Threads: main's, which is the executor's once the policy runs; ppc-lines, which reads the
+// supervisor's lines and answers those that must not wait for the policy; the control worker's,
+// which writes the other answers; the watchdog's, for the message about a hang.
 #ifndef PPC_DAEMON_RUNNER_SESSION_H_
 #define PPC_DAEMON_RUNNER_SESSION_H_
 
@@ -20,29 +20,9 @@
 #include "daemon/base/unique_fd.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
+#include "daemon/runner/line_socket.h"
 
 namespace ppc {
-
-// Owns lines of JSON over a connected socket, one object per line.
-// Threads: Receive by one; Send by any.
-class LineSocket {
- public:
-  explicit LineSocket(UniqueFd fd) : fd_(std::move(fd)) {}
-
-  int fd() const { return fd_.Get(); }
-  // Reads the available data (waits if `wait`); false: the peer closed, or sent too long a line.
-  bool Receive(bool wait);
-  // The next complete line received.
-  std::optional<std::string> NextLine();
-  void Send(const Json& line);
-
- private:
-  static constexpr size_t kMaxLine = 512 << 10;  // a request of 256 KiB, wrapped
-
-  UniqueFd fd_;
-  std::string buffer_;
-  std::mutex send_mutex_;
-};
 
 class Session {
  public:
@@ -77,19 +57,14 @@ class Session {
   LentPrograms TakeLent(const Choice& choice) const;
   Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
-  // Parsed lines of the supervisor.
-  struct Received {
-    bool is_open = true;
-    std::deque<Result<Json>> requests;
-  };
-  void HandleSocket();
-  void Receive(Received* received);
-  // Answers the first remaining line; one at a time, since the supervisor counts answers.
-  void AnswerNext(const std::shared_ptr<Received>& received);
+  // On ppc-lines.
+  void HandleLine(const std::string& line);
+  void HandleEnd();
+  // Answers the first waiting request, on the executor's thread; one at a time, in their order.
+  void AnswerNext();
   // Sleeps until the supervisor sends a line; false: a signal ended the wait.
   bool WaitForSocket();
-  void Send(const Result<Json>& answer);
-  Json Answer(const std::string& line);
+  void Send(const Result<Json>& answer, const Json& id);
   Result<Json> Handle(const Json& request);
   Json BackendJson() const;
   int Finish(Executor::End end);
@@ -103,6 +78,10 @@ class Session {
   std::unique_ptr<Plugin> plugin_;
   std::optional<EventLogWriter> recorder_;
   std::unique_ptr<Runtime> runtime_;
+  std::mutex requests_mutex_;  // of the next two
+  std::deque<Result<Json>> requests_;
+  bool is_supervised_ = true;  // until the supervisor has closed the socket
+  bool is_answering_ = false;  // the executor's
   std::unique_ptr<LineSocket> socket_;
 };
 

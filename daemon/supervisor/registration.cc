@@ -233,10 +233,9 @@ void Registration::HandleDeath(const std::string& how) {
   last_error_ = story;
   const std::optional<Millis> pause =
       backoff_.Died(MonotonicNs(), /*did_run=*/state_ == State::kRunning);
-  if (!pause) {
+  if (!pause)
     return Fail("gave up after " + std::to_string(backoff_.DeathsInARow()) +
                 " deaths in a row; the last: " + story);
-  }
   state_ = State::kRestarting;
   Log(LogLevel::kWarning, {mount_.path, ""},
       story + "; native policy in force, restart in " + std::to_string(pause->count()) + " ms");
@@ -388,6 +387,8 @@ void Registration::Describe(const std::function<void(Json)>& done) {
     if (counters) {
       TakeBackend(*counters);
       Json out = DescribeWithoutRunner();
+      if (const std::string late = runner_ ? runner_->WhyLate(*counters) : ""; !late.empty())
+        out.update({{"state", "unresponsive"}, {"last_error", late}});
       out["runner"] = std::move(*counters);
       return done(out);
     }

@@ -165,14 +165,15 @@ void RunnerProcess::Ask(Json message, Millis timeout, AnswerHandler handler) {
     return answer_later(std::move(handler), Error{EAGAIN, "the runner has too much unanswered"});
   }
   message["v"] = kProtocolVersion;
+  message["id"] = question->id = ++asked_;
   if (Status status = channel_.Send(DumpJson(message)); !status) {
     return answer_later(std::move(handler), status.error());
   }
   question->handler = std::move(handler);
-  const std::string op = message.value("op", "");
-  question->timer = loop_.After(timeout, [question, op, timeout] {
+  question->op = JsonText(message, "op");
+  question->timer = loop_.After(timeout, [question, timeout] {
     const AnswerHandler late = std::exchange(question->handler, nullptr);
-    late(Error{ETIMEDOUT, "the runner did not answer " + op + " within " +
+    late(Error{ETIMEDOUT, "the runner did not answer " + question->op + " within " +
                               std::to_string(timeout.count()) + " ms"});
   });
   questions_.push_back(std::move(question));
@@ -242,9 +243,16 @@ void RunnerProcess::HandleLines() {
 }
 
 void RunnerProcess::HandleAnswer(Result<Json> answer) {
-  if (questions_.empty()) return;  // an answer to nothing: ignored
-  const std::shared_ptr<Question> question = questions_.front();
-  questions_.pop_front();
+  const uint64_t id = answer ? JsonCount(*answer, "id") : 0;
+  if (answer) answer->erase("id");
+  // Nothing but a status is ever too long.
+  auto at = std::ranges::find_if(questions_, [&](const auto& question) {
+    return answer ? question->id == id : question->op == "status";
+  });
+  if (at == questions_.end() && id == 0) at = questions_.begin();
+  if (at == questions_.end()) return;  // an answer to nothing: ignored
+  const std::shared_ptr<Question> question = *at;
+  questions_.erase(at);
   loop_.Cancel(question->timer);
   if (question->handler) question->handler(std::move(answer));
 }

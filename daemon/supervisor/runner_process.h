@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -52,7 +53,7 @@ class RunnerProcess {
 
   pid_t pid() const { return pid_; }
 
-  // Sends `message` (version added).  The handler is called once, from the loop:
+  // Sends `message` (version and id added).  The handler is called once, from the loop:
   // with the answer object, with ETIMEDOUT (a late answer is dropped), EAGAIN
   // (too much is unanswered), E2BIG (the answer is too long) or EPIPE (the runner is gone).
   void Ask(Json message, Millis timeout, AnswerHandler handler);
@@ -64,6 +65,8 @@ class RunnerProcess {
 
  private:
   struct Question {
+    uint64_t id = 0;
+    std::string op;
     AnswerHandler handler;  // empty: timed out
     EventLoop::TimerId timer;
   };
@@ -87,8 +90,10 @@ class RunnerProcess {
   LineChannel channel_;
   const std::string cgroup_dir_;
   Callbacks callbacks_;
-  std::deque<std::shared_ptr<Question>> questions_;  // answers come in this order
-  bool is_broken_ = false;                           // the channel is of no more use
+  uint64_t asked_ = 0;  // questions
+  // Answers come in this order, but for those that repeat the question's id.
+  std::deque<std::shared_ptr<Question>> questions_;
+  bool is_broken_ = false;  // the channel is of no more use
   bool has_exited_ = false;
   std::optional<EventLoop::TimerId> death_timer_;
 };

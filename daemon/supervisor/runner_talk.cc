@@ -61,12 +61,11 @@ RunnerTalk::RunnerTalk(std::unique_ptr<RunnerProcess> process,
 
 void RunnerTalk::Kill() { process_->Kill(SIGKILL); }
 
-// Every answer is a sign of life.
+// The answers of the thread that runs the policy are its signs of life; status and log are not.
 void RunnerTalk::Ask(Json message, Millis timeout, const JsonHandler& done) {
   process_->Ask(std::move(message), timeout,
                 [this, alive = std::weak_ptr<bool>(alive_), done](Result<Json> answer) {
-                  const bool is_heard = answer || answer.error().code == E2BIG;
-                  if (is_heard && !alive.expired()) heard_ns_ = MonotonicNs();
+                  if (answer && !alive.expired()) heard_ns_ = MonotonicNs();
                   done(std::move(answer));
                 });
 }
@@ -97,30 +96,30 @@ void RunnerTalk::Control(const Json& message, JsonHandler done) {
 }
 
 void RunnerTalk::AskForStatus(JsonHandler done) {
-  Ask({{"op", "status"}}, options_.status_timeout,
-      [done = std::move(done)](const Result<Json>& answer) {
-        if (!answer) return done(answer.error());
-        if (!IsOk(*answer)) return done(AnswerError(*answer));
-        Json counters = *answer;
-        counters.erase("ok");
-        done(std::move(counters));
-      });
+  process_->Ask({{"op", "status"}}, options_.status_timeout,
+                [done = std::move(done)](const Result<Json>& answer) {
+                  if (!answer) return done(answer.error());
+                  if (!IsOk(*answer)) return done(AnswerError(*answer));
+                  Json counters = *answer;
+                  counters.erase("ok");
+                  done(std::move(counters));
+                });
 }
 
 void RunnerTalk::AskForLog(const std::function<void(Json)>& done) {
   if (IsStopped()) return done(Json::array());
-  Ask({{"op", "log"}}, options_.status_timeout,
-      [done, directory = directory_](const Result<Json>& answer) {
-        Json lines = Json::array();
-        for (Json line : answer ? JsonMember(*answer, "lines") : Json()) {
-          const Result<std::string> text = JsonString(line, "text", "");
-          if (!line.is_object() || !text) continue;
-          line["directory"] = directory;
-          line["text"] = directory + ": " + *text;
-          lines.push_back(std::move(line));
-        }
-        done(std::move(lines));
-      });
+  process_->Ask({{"op", "log"}}, options_.status_timeout,
+                [done, directory = directory_](const Result<Json>& answer) {
+                  Json lines = Json::array();
+                  for (Json line : answer ? JsonMember(*answer, "lines") : Json()) {
+                    const Result<std::string> text = JsonString(line, "text", "");
+                    if (!line.is_object() || !text) continue;
+                    line["directory"] = directory;
+                    line["text"] = directory + ": " + *text;
+                    lines.push_back(std::move(line));
+                  }
+                  done(std::move(lines));
+                });
 }
 
 void RunnerTalk::AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
@@ -156,6 +155,16 @@ std::string RunnerTalk::WhyMute(bool has_lease_expired) const {
          (has_lease_expired ? "its lease has run out: the native policy is in force; "
                             : "the native policy is in force once its lease has run out; ") +
          (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+}
+
+std::string RunnerTalk::WhyLate(const Json& status) const {
+  const Json& waits = JsonMember(status, "waits_for");
+  const Millis time(static_cast<int64_t>(JsonCount(waits, "ms")));
+  if (time < options_.status_timeout) return "";
+  const auto seconds = [](Millis some) { return std::to_string(some / Millis(1000)) + " s"; };
+  return "the policy has not answered for " + seconds(time) + " (" + JsonText(waits, "hook") +
+         "); services and messages wait, loads go on; the runner is started again after " +
+         seconds(options_.silence_limit);
 }
 
 std::optional<Millis> RestartBackoff::Died(uint64_t now_ns, bool did_run) {

@@ -46,7 +46,7 @@ class RunnerTalk {
   void End();
   // A message for the policy.  The answer is the policy's object; a refusal of its is an error.
   void Control(const Json& message, JsonHandler done);
-  // What it counts and knows.
+  // What it counts and knows, though its policy does not answer.
   void AskForStatus(JsonHandler done);
   // The lines that it has logged, see LogLineJson(); none from one that is stopped.
   void AskForLog(const std::function<void(Json)>& done);
@@ -58,6 +58,8 @@ class RunnerTalk {
   bool Watch();
   // What is to be said of one that does not answer.
   std::string WhyMute(bool has_lease_expired) const;
+  // The same of a policy, by its runner's status; "" if it has not answered for a moment only.
+  std::string WhyLate(const Json& status) const;
 
  private:
   void Ask(Json message, Millis timeout, const JsonHandler& done);

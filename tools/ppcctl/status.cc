@@ -65,6 +65,7 @@ std::string ModeInWords(const std::string& mode) {
 void AddModes(DaemonLink& link, Json& mount) {
   const auto services = mount.find("services");
   if (Text(mount, "state") != "running" || services == mount.end() || services->empty()) return;
+  if (JsonMember(mount, "runner").contains("waits_for")) return;
   const Result<Json> answer =
       link.Ask({{"op", "policy"}, {"mount", mount["mount"]}, {"message", {{"op", "status"}}}});
   if (!answer) return;

@@ -9,6 +9,7 @@
 #include <future>
 #include <thread>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/exec/executor_fixture.h"
@@ -56,8 +57,7 @@ class ThreadsTest : public testing::Test {
   }
   ~ThreadsTest() override { runtime_.reset(); }
 
-  void Start() {
-    RuntimeConfig config;
+  void Start(RuntimeConfig config = {}) {
     config.roots = SysRoots{tree_.Root(), tree_.Root()};
     runtime_ = MakeRuntime(&backend_, policy_, std::move(config), /*is_threaded=*/true);
     ASSERT_TRUE(runtime_->Start().ok());
@@ -166,7 +166,7 @@ TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   // What reads the same is answered later, all else is not behind it.
   runtime_->Control({{"op", "explain_pid"}, {"pid", 10}}, [](const Result<Json>&) {});
   std::atomic<bool> has_status = false;
-  runtime_->Do([&] { has_status = runtime_->StatusJson().contains("services"); }, nullptr);
+  runtime_->Do([&] { has_status = runtime_->StatusNow().contains("services"); }, nullptr);
   TurnUntil([&] { return has_status.load(); });
   std::atomic<bool> is_stopped = false;
   runtime_->Control({{"op", "service_stop"}, {"service_id", "a"}},
@@ -307,6 +307,63 @@ TEST_F(ThreadsTest, MessagesAreAnsweredInFull) {
   EXPECT_EQ(Tell({{"op", "service_start"}, {"service_id", "a"}}).error().message, "no");
   TurnUntil([&] { return runtime_->services().Started() == 0; });
   EXPECT_TRUE(Has(asked_.back(), "service_stop"));
+}
+
+// What its own thread knows is of before then, the rest of now.
+TEST_F(ThreadsTest, AStatusIsToldWhileAHookBlocks) {
+  std::promise<void> is_in_hook;
+  std::promise<void> door;
+  policy_.control = [&](const std::string&) {
+    is_in_hook.set_value();
+    door.get_future().wait();
+    return std::string("{}");
+  };
+  Start();
+  std::atomic<bool> is_over = false;
+  std::thread events([&] {
+    runtime_->Control({{"op", "look"}}, [](const Result<Json>&) {});
+    TurnUntil([&] { return is_over.load(); });
+  });
+  is_in_hook.get_future().wait();
+  Json blocked = runtime_->StatusNow();
+  EXPECT_EQ(blocked["waits_for"]["hook"], "ppc_control") << blocked;
+  EXPECT_TRUE(blocked.contains("age_ms"));
+  EXPECT_EQ(blocked["hooks"]["ppc_control"]["calls"], 0);
+  EXPECT_EQ(blocked["loader"]["queued"], 0);
+  door.set_value();
+  EXPECT_TRUE(Eventually([&] {
+    const Json status = runtime_->StatusNow();
+    return status["hooks"]["ppc_control"]["calls"] == 1 && !status.contains("waits_for");
+  }));
+  is_over = true;
+  events.join();
+}
+
+// The kernel takes long to tell of memory on a machine of many CPUs.
+TEST_F(ThreadsTest, AStatusReadsTheMemoryOfAsManyServicesAsItHasTimeFor) {
+  struct SlowMemory : MemorySource {
+    MemoryReading Read(bool) override {
+      const uint64_t until = MonotonicNs() + 25 * kNsPerMs;
+      while (MonotonicNs() < until) {
+      }
+      return {.limit = 7};
+    }
+  };
+  RuntimeConfig config;
+  config.memory = [](const std::shared_ptr<const Cgroup>&) {
+    return std::make_shared<SlowMemory>();
+  };
+  Start(std::move(config));
+  StartTwo();
+  backend_.AdvanceClock(100 * kMs);
+  for (Service* const service : runtime_->services().Active()) {
+    (void)runtime_->services().Memory(service, 0, /*with_cache=*/true);
+    TurnUntil([&] { return service->looked_ns != 0; });
+  }
+  const Json services = runtime_->StatusJson()["services"];
+  EXPECT_FALSE(services[0]["memory"].contains("age_ms")) << services;
+  EXPECT_TRUE(services[1]["memory"].contains("age_ms")) << services;
+  EXPECT_EQ(services[1]["memory"]["limit"], 7);
 }
 
 }  // namespace

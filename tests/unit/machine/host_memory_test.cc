@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/machine/free_floor.h"
@@ -32,6 +33,14 @@ class HostMemoryTest : public testing::Test {
     Result<Cgroup> group = Cgroup::Open("/s", options_.roots);
     EXPECT_TRUE(group.ok());
     return std::make_shared<Cgroup>(std::move(*group));
+  }
+  // Two nodes, of 300 and 400 kB, 100 kB of each free.
+  void MakeNodes() {
+    for (const auto& [node, total] : {std::pair{"0", "300"}, {"1", "400"}}) {
+      tree_.Write(std::string("/sys/devices/system/node/node") + node + "/meminfo",
+                  std::string("Node 0 MemTotal:  ") + total + " kB\nNode 0 MemFree:  100 kB\n");
+    }
+    tree_.Write("/sys/devices/system/node/online", "0-1\n");
   }
   MemoryReading Read() const { return ServiceMemory(options_, nullptr).Read(false); }
   MemoryReading Read(const std::string& max) {
@@ -164,13 +173,7 @@ TEST_F(HostMemoryTest, OnlyTheNodesOfTheCpuset) {
 }
 
 TEST_F(HostMemoryTest, CpusetMayChange) {
-  const auto meminfo = [&](int node, int total) {
-    tree_.Write("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo",
-                "Node 0 MemTotal:  " + std::to_string(total) + " kB\nNode 0 MemFree:  100 kB\n");
-  };
-  meminfo(0, 300);
-  meminfo(1, 400);
-  tree_.Write("/sys/devices/system/node/online", "0-1\n");
+  MakeNodes();
   tree_.Write("/sys/fs/cgroup/s/cpuset.mems.effective", "1\n");
   ServiceMemory memory(options_, MakeCgroup("max", "0"));
   EXPECT_EQ(memory.Read(false).limit, 400 * kKib);
@@ -182,6 +185,20 @@ TEST_F(HostMemoryTest, CpusetMayChange) {
   // A node that cannot be read is no reason to load without bounds.
   tree_.Write("/sys/fs/cgroup/s/cpuset.mems.effective", "7\n");
   EXPECT_EQ(memory.Read(false).limit, 1000 * kKib);
+}
+
+// As of GH200: the accelerator's memory is a node, online once its driver is there.
+TEST_F(HostMemoryTest, TheMemoryOfADeviceDoesNotCount) {
+  MakeNodes();
+  const std::string base = "/sys/devices/system/node/";
+  tree_.Write(base + "has_cpu", "0\n");
+  tree_.Write(base + "has_memory", "0-1\n");
+  EXPECT_EQ(Read().limit, 1000 * kKib) << "a node without CPUs alone may be slow memory";
+  tree_.Write(base + "has_generic_initiator", "1-2\n");
+  EXPECT_EQ(Read().limit, 300 * kKib);
+  EXPECT_EQ(ServiceMemory::MachineBudget(options_), 40 * kKib);  // 0.8 x 300, less 200 taken
+  tree_.Write("/sys/fs/cgroup/s/cpuset.mems.effective", "1\n");
+  EXPECT_EQ(Read("max").limit, 400 * kKib) << "it may use no other";
 }
 
 TEST_F(HostMemoryTest, WatermarksOfANodeStayFree) {

@@ -72,6 +72,26 @@ TEST(Topology, ConsolesAreToldByTheirMaker) {
   EXPECT_EQ(XpuOfDeviceFile(roots, topology->xpus, "/dev/davinci0"), 2);
 }
 
+TEST(Topology, AnApuSharesTheMachinesMemory) {
+  TempTree tree;
+  AddNodes(tree);
+  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", "0x1a03");
+  AddDevice(tree, "0000:c5:00.0", "0x038000", -1, "0-7", "0x1002");
+  const auto do_share = [&tree] {
+    return ShareMemory(Value(DetectTopology({SysRoots{tree.Root(), ""}, ""})).xpus);
+  };
+  EXPECT_FALSE(do_share());
+  const std::string hwmon = "/sys/bus/pci/devices/0000:c5:00.0/hwmon/hwmon3";
+  tree.Write(hwmon + "/in0_label", "vddgfx\n");
+  EXPECT_FALSE(do_share());
+  tree.Write(hwmon + "/in1_label", "vddnb\n");
+  EXPECT_TRUE(do_share());
+  // A card beside it has memory of its own, and computes.
+  AddDevice(tree, "0000:01:00.0", "0x030200", -1, "0-7");
+  EXPECT_FALSE(do_share());
+  EXPECT_FALSE(ShareMemory({}));
+}
+
 // Writes the topology that hwloc makes of a description; returns the file's path.
 std::string ExportXml(const TempTree& tree, const char* description) {
   hwloc_topology_t made = nullptr;

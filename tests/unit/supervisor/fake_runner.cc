@@ -3,7 +3,8 @@
 // misbehaves as the registration's config asks: {"fake": {...}}.
 //   init: "refuse" | "crash" | "hang" | "gone" | "drop" | "babble"
 //   crash_after_ms, drop_after_ms, gone_after_ms: ... after init
-//   control: "refuse" | "crash" | "hang" | "unknown"      stop: "hang"
+//   control: "refuse" | "crash" | "hang" | "unknown" | "late" (once a status has been answered)
+//   stop: "hang"
 //   refuse_again: true; every service_start but the first is refused
 //   numbers: true; service_start is answered with the number of those before it
 //   wait_s: service_failed is answered with it
@@ -26,6 +27,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/wire/exit_codes.h"
@@ -38,6 +40,7 @@ constexpr int kChannel = 3;
 
 Json g_fake = Json::object();
 uint64_t g_ready_ns = 0;
+std::string g_late;  // an answer for after the next status
 
 std::string Mode(const char* key) { return g_fake.value(key, std::string()); }
 
@@ -91,6 +94,10 @@ void HandleControl(const Json& request) {
     return Send(R"({"ok":true,"reply":{"error":"template is stale"}})");
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
+  if (mode == "late") {
+    g_late = Json{{"ok", true}, {"reply", Json::object()}, {"id", request.value("id", 0)}}.dump();
+    return;
+  }
   if (g_fake.contains("reply")) return Send(Json{{"ok", true}, {"reply", g_fake["reply"]}}.dump());
   if (mode == "unknown") return Refuse("EOPNOTSUPP", "the policy has no ppc_control");
   Json reply{{"mode", "record"}, {"echo", request["message"]}};
@@ -113,13 +120,14 @@ void HandleMemory(const Json& request) {
   Send(report.dump());
 }
 
-void HandleStatus() {
+void HandleStatus(const Json& request) {
   poll(nullptr, 0, g_fake.value("status_ms", 0));
-  Json status{{"ok", true}, {"events", {{"read", 7}}}};
+  Json status{{"ok", true}, {"id", request.value("id", 0)}, {"events", {{"read", 7}}}};
   status.update(g_fake.value("status", Json::object()));
   if (g_fake.contains("status_bytes"))
     status["filler"] = std::string(g_fake["status_bytes"].get<size_t>(), 'x');
   Send(status.dump());
+  if (!g_late.empty()) Send(std::exchange(g_late, ""));
 }
 
 void Handle(const std::string& line) {
@@ -131,7 +139,7 @@ void Handle(const std::string& line) {
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
   if (op == "ping") Send(R"({"ok":true})");
-  if (op == "status") HandleStatus();
+  if (op == "status") HandleStatus(request);
   if (op == "log") Send(Json{{"ok", true}, {"lines", g_fake.value("lines", Json::array())}}.dump());
   if (op == "memory") HandleMemory(request);
   if (op == "stop" && Mode("stop") == "hang") HangForever();

@@ -162,6 +162,16 @@ TEST_F(PpcdRightsTest, WhatRootStartsForAGroupIsTheGroups) {
       << "a group has no right to what is above it";
 }
 
+// A script of root may start the server as another user.  So all readers below are the service's,
+// which docs/security.md says with the remedy.
+TEST_F(PpcdRightsTest, WhatRootStartsInASharedGroupHasItsReaders) {
+  PutIntoGroup(getpid(), "/");
+  const Json of_all = Ask(Start("svc-shell"))["echo"];
+  EXPECT_EQ(of_all["cgroup"], "/");
+  EXPECT_FALSE(of_all.contains("by_cgroup")) << of_all;
+  EXPECT_EQ(Ask(Start("svc-pid", {{"pid", getpid()}}))["echo"]["by_cgroup"], false);
+}
+
 // A caller that may say that a service is ready may say how far it is.
 TEST_F(PpcdRightsTest, PhasesAreToldByWhoMayTellReadiness) {
   ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");

@@ -278,6 +278,20 @@ TEST_F(RunnerTest, AMuteRunnerIsKilledAndRestarted) {
   EXPECT_TRUE(Eventually([&] { return StatusOf()["services"].empty() && StateOf() == "running"; }));
 }
 
+TEST_F(RunnerTest, AStatusDoesNotWaitForThePolicy) {
+  Register({{"control", "late"},
+            {"log", dir_ + "/runner.log"},
+            {"status", {{"waits_for", {{"hook", "ppc_control"}, {"ms", 3000}}}}}});
+  RawClient client(socket_);
+  client.SendLine(R"({"v":1,"op":"policy","mount":"/proc","message":{"op":"look"}})");
+  ASSERT_TRUE(WasTold("look"));
+  const Json status = StatusOf();
+  EXPECT_EQ(status["runner"]["events"]["read"], 7) << status;
+  EXPECT_EQ(status["state"], "unresponsive");
+  EXPECT_TRUE(Has(JsonText(status, "last_error"), "not answered for 3 s (ppc_control)"));
+  EXPECT_TRUE(client.Answer().value("ok", false));
+}
+
 TEST_F(RunnerTest, ACrashInControlIsAnErrorAndARestart) {
   Register({{"control", "crash"}});
   const Json answer = Tell("service_start", "svc-one");

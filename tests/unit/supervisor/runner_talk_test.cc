@@ -100,10 +100,15 @@ TEST_F(RunnerTalkTest, OneThatIsStoppedIsNamedWithItsRemedy) {
 TEST_F(RunnerTalkTest, OneThatIsMuteForTooLongIsNoticed) {
   options_.silence_limit = Millis(50);
   options_.watch_period = Millis(100);
-  Start({});
-  loop_->After(Millis(200), [this] { loop_->Quit(); });
+  Start({R"({"ok":true})"});
+  loop_->After(Millis(200), [this] {
+    talk_->AskForStatus([this](const Result<Json>& status) {
+      EXPECT_TRUE(status);
+      loop_->Quit();
+    });
+  });
   loop_->Run();
-  EXPECT_FALSE(talk_->Watch());
+  EXPECT_FALSE(talk_->Watch()) << "a status says nothing of the thread that runs the policy";
   EXPECT_TRUE(Has(talk_->WhyMute(false), "does not answer; the native policy is in force once"));
 }
 
