@@ -2,7 +2,11 @@
 #include "sim/metrics.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace ppc::sim {
 namespace {
@@ -15,6 +19,30 @@ double EarlyShare(const StartUpResult& run) {
     if (sample.t_s <= half_s) early = sample.disk_bytes;
   }
   return run.series.empty() ? 0 : Share(early, run.series.back().disk_bytes);
+}
+
+// What Belady's optimum reads of whole models in this order, by MiB.
+uint64_t LeastBytes(const Scenario& s, uint64_t model_bytes) {
+  constexpr uint64_t kChunk = 1 << 20;
+  const std::vector<uint32_t>& reads = s.service.reads;
+  const uint64_t chunks = model_bytes / kChunk;
+  const uint64_t room =
+      static_cast<uint64_t>(s.limit_share * static_cast<double>(chunks)) + s.margin_bytes / kChunk;
+  std::set<std::pair<uint64_t, uint64_t>> cached;  // next use, chunk
+  uint64_t missed = 0;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    size_t next = i + 1;
+    while (next < reads.size() && reads[next] != reads[i]) ++next;
+    for (uint64_t c = 0; c < chunks; ++c) {
+      const uint64_t chunk = reads[i] * chunks + c;
+      if (cached.erase({i * chunks + c, chunk}) == 0) {
+        ++missed;
+        if (cached.size() >= room) cached.erase(std::prev(cached.end()));
+      }
+      cached.emplace(next * chunks + c, chunk);
+    }
+  }
+  return missed * kChunk;
 }
 
 }  // namespace
@@ -54,6 +82,8 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["again_s"] = run.again_s;
   m["life_s"] = run.life_s;
+  if (s.folder.models > 0 && s.limit_share > 0 && !s.service.reads.empty())
+    m["belady_ratio"] = Share(run.life_disk.bytes, LeastBytes(s, run.model_bytes));
   m["life_disk_share"] = Share(run.life_disk.bytes, run.model_bytes);
   if (!run.passes.empty()) {
     m["pass_s"] = std::accumulate(run.passes.begin(), run.passes.end(), 0.0) /

@@ -296,6 +296,7 @@ Status ReadService(const Json& json, ServiceOptions* s) {
             {"params", Set(&s->params)},
             {"part", Set(&s->part)},
             {"reads", Set(&s->reads)},
+            {"rest_s", Set(&s->rest_s)},
             {"pause_at", Set(&s->pause_at)},
             {"pause_s", Set(&s->pause_s)},
             {"serve_passes", Set(&s->serve_passes)},

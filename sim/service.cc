@@ -222,7 +222,9 @@ void Service::RunWorker(Worker* worker) {
 
 void Service::RunLane(Worker* worker, Lane* lane) {
   while (!worker->is_dead && worker->next_shard < worker->shards.size()) {
-    LoadShard(worker, lane, worker->shards[worker->next_shard++]);
+    const size_t at = worker->next_shard++;
+    if (at > 0) RestBefore(worker, lane, worker->shards[at]);
+    LoadShard(worker, lane, worker->shards[at]);
   }
   NextPiece(worker, lane);
   kernel_->cpus().Settle(&lane->thread);
@@ -266,6 +268,18 @@ void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   if (KeepsMapping()) return;
   if (is_mapped) kernel_->Munmap(&lane->thread, open);
   kernel_->Close(&lane->thread, open);
+}
+
+// The service has one worker with one thread: no other reads meanwhile.
+void Service::RestBefore(Worker* worker, Lane* lane, size_t shard) {
+  if (options_.rest_s == 0 || is_serving_) return;
+  const auto begins = [shard](const auto& model) { return model.first == shard; };
+  if (std::ranges::none_of(model_->models, begins)) return;
+  NextPiece(worker, lane);
+  kernel_->cpus().Settle(&lane->thread);
+  const auto ns = static_cast<uint64_t>(options_.rest_s * 1e9);
+  kernel_->scheduler().Sleep(ns);
+  report_.rested_ns += ns;
 }
 
 void Service::PauseIfDue(Worker* worker, Lane* lane) {

@@ -86,6 +86,7 @@ struct ServiceOptions {
   nlohmann::json params;            // the service's parameters in its start message
   double part = 1;                  // share of each shard that is read, from its beginning
   std::vector<uint32_t> reads;      // of a folder: order of reading models; empty: the first
+  double rest_s = 0;                // before each of these but the first
   double pause_at = 0;              // share of its bytes after which each worker pauses; 0: never
   double pause_s = 30;
   // Passes over the loaded model after the load: through the mapping, which stays, or by read()
@@ -109,12 +110,13 @@ struct ServiceReport {
   uint64_t small_ns = 0;  // time of reading small files
   uint64_t load_ns = 0;
   uint64_t ready_ns = 0;
-  uint64_t bytes = 0;  // copied by all workers
-  uint64_t lost = 0;   // read by a worker that died, and evicted before its death
+  uint64_t rested_ns = 0;  // between two models, not part of the load
+  uint64_t bytes = 0;      // copied by all workers
+  uint64_t lost = 0;       // read by a worker that died, and evicted before its death
   uint64_t majflt = 0;
   uint64_t errors = 0;  // pages that could not be read
   double init_s() const { return double(load_ns - exec_ns) / 1e9; }
-  double load_s() const { return double(ready_ns - load_ns) / 1e9; }
+  double load_s() const { return double(ready_ns - load_ns - rested_ns) / 1e9; }
 };
 
 class Service {
@@ -145,6 +147,7 @@ class Service {
   uint32_t StageOf(const std::string& tensor) const;
   bench::Slice SliceOf(const Worker& worker, const bench::Tensor& tensor) const;
   void PauseIfDue(Worker* worker, Lane* lane);
+  void RestBefore(Worker* worker, Lane* lane, size_t shard);
   void RunWorker(Worker* worker);
   void RunLane(Worker* worker, Lane* lane);
   void LoadShard(Worker* worker, Lane* lane, size_t shard);

@@ -235,8 +235,9 @@ void StartUp::ServePasses(const DiskStats& before) {
   for (uint32_t i = 0; service_ != nullptr && i < s_.service.serve_passes; ++i)
     result_.passes.push_back(service_->ServePass());
   const uint64_t served_ns = scheduler_->NowNs() - begin_ns;
-  result_.life_s =
-      static_cast<double>(result_.report.ready_ns - result_.report.exec_ns + served_ns) / 1e9;
+  result_.life_s = static_cast<double>(result_.report.ready_ns - result_.report.exec_ns -
+                                       result_.report.rested_ns + served_ns) /
+                   1e9;
   result_.life_disk = {disk_->stats().requests - before.requests,
                        disk_->stats().bytes - before.bytes};
   result_.failed_requests = kernel_->failed_requests();

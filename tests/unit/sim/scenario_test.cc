@@ -110,6 +110,21 @@ TEST(Scenario, ASeedDecidesEverything) {
   EXPECT_NE(first->metrics, other->metrics);
 }
 
+// LRU reads A B A B, 128 MiB, the optimum 80 MiB with room for 48.
+TEST(Scenario, TurnsAreComparedWithBeladysOptimum) {
+  Scenario scenario = Value(ParseScenario(Json::parse(R"({
+    "folder": {"models": 2, "shards": 1, "shard_mib": 32}, "limit_share": 1.5, "margin_mib": 0,
+    "service": {"workers": 1, "reads": [0, 1, 0, 1]}})"),
+                                          "turns"));
+  const auto turns = Value(RunScenario(scenario, 1)).metrics;
+  EXPECT_NEAR(turns.at("belady_ratio"), 1.6, 0.05);
+  scenario.service.rest_s = 30;
+  const auto rested = Value(RunScenario(scenario, 1)).metrics;
+  for (const char* metric : {"load_s", "life_s"})
+    EXPECT_NEAR(rested.at(metric), turns.at(metric), turns.at(metric) / 20) << metric;
+  EXPECT_GT(rested.at("startup_s"), turns.at("startup_s") + 89);
+}
+
 TEST(Scenario, WhetherTemplatesChangeIsSeen) {
   Scenario scenario;
   scenario.model = "qwen2.5-7b";
