@@ -12,7 +12,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 
 namespace ppc::ctl {
 namespace {

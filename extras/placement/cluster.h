@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/base/result.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 #include "extras/placement/node_state.h"
 
 namespace ppc::ctl {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/base/log.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 
 namespace ppc {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 
 namespace ppc::ctl::xllm {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/machine/proc_info.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 #include "extras/xllm/instance_service.h"
 #include "extras/xllm/registrations.h"
 #include "tools/ppcctl/daemon_link.h"

@@ -40,6 +40,19 @@ class MaioStoreTest : public MaioTest {
     for (const std::string& line : sim->log) EXPECT_FALSE(Has(line, "background work failed"));
     return status["reason"].get<std::string>();
   }
+  // With a store that fails; the service uses what it recorded.
+  void ExpectOneWarning(const std::string& store) {
+    Setup setup;
+    setup.config["store"] = store;
+    std::filesystem::remove_all(nodes_.Root() + "/a");
+    EXPECT_EQ(RecordOn("a", setup), "template stored") << store;
+    for (int again = 0; again < 3; again++) {
+      EXPECT_EQ(Start(sim_.get(), setup)["mode"], "use") << store;
+      sim_->RunBackground();
+      End(sim_.get(), "service_stop");
+    }
+    EXPECT_EQ(Warnings(*sim_), 1u) << store;
+  }
   std::string LocalOf(const std::string& name) {
     return maio::TemplatePath(nodes_.Root() + "/" + name, kId);
   }

@@ -13,7 +13,6 @@
 #include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
 #include "tests/policy/maio_store_fixture.h"
-#include "tests/unit/policies/fake_http.h"
 
 namespace ppc::test {
 namespace {
@@ -183,55 +182,12 @@ TEST_F(MaioStoreTest, NothingChangesUnderAServiceThatReads) {
   EXPECT_TRUE(std::filesystem::exists(LocalOf("b")));
 }
 
-// Lost, refusing, and what nobody may write: the service records and goes on, and there is one
-// warning however often it is tried.
+// The service records and goes on, and there is one warning however often it is tried; of an etcd
+// in extras/etcd/tests.
 TEST_F(MaioStoreTest, AStoreThatFailsIsOneWarning) {
-  std::string gone;
-  {
-    maio::FakeHttp server([](const std::string&) { return std::string(); });
-    gone = server.url();
-  }
-  maio::FakeHttp refuses([](const std::string& request) {
-    const bool reads = request.find("/v3/kv/range") != std::string::npos;
-    return maio::FakeHttp::Reply(reads ? 200 : 403, reads ? "{}" : R"({"error":"read only"})");
-  });
-  maio::FakeHttp breaks([](const std::string&) { return std::string("HTTP/1.1 200 OK\r\n"); });
   std::ofstream(nodes_.Root() + "/file") << "no directory";
-  for (const std::string& store :
-       {"etcd:" + gone, "etcd:" + refuses.url(), "etcd:" + breaks.url(),
-        "dir:" + nodes_.Root() + "/file", std::string("dir:/proc/none")}) {
-    Setup setup;
-    setup.config["store"] = store;
-    std::filesystem::remove_all(nodes_.Root() + "/a");
-    EXPECT_EQ(RecordOn("a", setup), "template stored") << store;
-    for (int again = 0; again < 3; again++) {
-      EXPECT_EQ(Start(sim_.get(), setup)["mode"], "use") << store;
-      sim_->RunBackground();
-      End(sim_.get(), "service_stop");
-    }
-    EXPECT_EQ(Warnings(*sim_), 1u) << store;
-  }
-}
-
-// A store that never answers is asked by no hook, and is given up.
-TEST_F(MaioStoreTest, NoHookWaitsForASlowStore) {
-  maio::FakeHttp silent([](const std::string&) { return std::string(maio::FakeHttp::kNever); });
-  setup_.config["store"] = "etcd:" + silent.url();
-  Simulator* sim = Node("a", setup_);
-  sim->Control(StartMessage(setup_));
-  sim->RunBackground(1);
-  EXPECT_EQ(StatusOf(sim)["mode"], "record");
-  EXPECT_EQ(silent.requests(), 0);
-  AddReaders(sim, setup_);
-  EXPECT_TRUE(sim->Run(60000));
-  sim->RunFor(50);
-  const int before = silent.requests();
-  sim->Control({{"op", "service_ready"}, {"service_id", kId}});
-  EXPECT_EQ(silent.requests(), before);
-  sim->RunBackground();
-  EXPECT_EQ(StatusOf(sim)["reason"], "template stored");
-  EXPECT_GE(silent.requests(), 1);
-  EXPECT_EQ(Warnings(*sim), 1u);
+  ExpectOneWarning("dir:" + nodes_.Root() + "/file");
+  ExpectOneWarning("dir:/proc/none");
 }
 
 TEST_F(MaioStoreTest, TemplatesWithoutTheKeyAreRefused) {

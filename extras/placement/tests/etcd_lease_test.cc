@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "daemon/net/etcd.h"
-#include "daemon/net/http.h"
+#include "extras/etcd/etcd.h"
+#include "extras/etcd/http.h"
+#include "extras/etcd/tests/etcd_server.h"
+#include "extras/etcd/tests/fake_http.h"
 #include "tests/unit/eventually.h"
-#include "tests/unit/policies/etcd_server.h"
-#include "tests/unit/policies/fake_http.h"
 
 namespace ppc {
 namespace {

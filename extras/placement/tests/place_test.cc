@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
+#include "extras/etcd/tests/fake_http.h"
 #include "extras/placement/cluster.h"
 #include "tests/unit/has.h"
-#include "tests/unit/policies/fake_http.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc::ctl {

@@ -6,7 +6,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 #include "extras/xllm/instance_service.h"
 #include "extras/xllm/registrations.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Template stores: generations, seals, parts of nodes; directories here, etcd in
-// store_etcd_test.cc.
+// Template stores: generations, seals, parts of nodes; directories here, etcd in extras/etcd/tests.
 #include "policies/maio/template/store.h"
 
 #include <gtest/gtest.h>
@@ -147,9 +146,7 @@ TEST_F(DirectoryStoreTest, ErrorsNameTheStore) {
   EXPECT_EQ(OpenStore("nfs:/x", &error_), nullptr);
   EXPECT_TRUE(Has(error_, "nfs:/x"));
   EXPECT_EQ(OpenStore("dir:relative", &error_), nullptr);
-  EXPECT_EQ(OpenStore("etcd:host:2379", &error_), nullptr);
   EXPECT_NE(OpenStore("dir:/x", &error_), nullptr);
-  EXPECT_NE(OpenStore("etcd:http://host:2379/a/b", &error_), nullptr);
 }
 
 // Also of a key longer than a block; the zero byte between name and template is part of the text.

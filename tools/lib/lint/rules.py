@@ -7,7 +7,7 @@ SOURCE = (".c", ".h", ".cc", ".hpp")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # Floors of the runtime, lowest first: a folder includes itself and what stands on a lower floor.
-FLOORS = (("base",), ("net", "machine", "policy", "wire"), ("xpu", "backend"), ("cache",), ("exec",), ("runner",),
+FLOORS = (("base",), ("machine", "policy", "wire"), ("xpu", "backend"), ("cache",), ("exec",), ("runner",),
           ("client", "supervisor"))
 # Nor these of a lower floor.
 APART = {("cache", "policy"), ("supervisor", "runner"), ("supervisor", "exec"), ("supervisor", "cache"),

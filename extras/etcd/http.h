@@ -4,8 +4,8 @@
 // shares no templates over a network needs neither it nor its thirty libraries in memory.
 //
 // Threads: any; each request has a connection of its own.
-#ifndef PPC_DAEMON_NET_HTTP_H_
-#define PPC_DAEMON_NET_HTTP_H_
+#ifndef PPC_EXTRAS_ETCD_HTTP_H_
+#define PPC_EXTRAS_ETCD_HTTP_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -27,4 +27,4 @@ int HttpPost(const std::string& url, const std::string& json, uint32_t timeout_m
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_NET_HTTP_H_
+#endif  // PPC_EXTRAS_ETCD_HTTP_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks an etcd through its JSON gateway.
 // Threads: any; each request has a connection of its own.
-#ifndef PPC_DAEMON_NET_ETCD_H_
-#define PPC_DAEMON_NET_ETCD_H_
+#ifndef PPC_EXTRAS_ETCD_ETCD_H_
+#define PPC_EXTRAS_ETCD_ETCD_H_
 
 #include <cstdint>
 #include <optional>
@@ -36,4 +36,4 @@ std::optional<std::string> FromBase64(std::string_view text);
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_NET_ETCD_H_
+#endif  // PPC_EXTRAS_ETCD_ETCD_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
-#include "daemon/net/http.h"
+#include "extras/etcd/http.h"
 
 namespace ppc {
 

@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "daemon/net/etcd.h"
-#include "daemon/net/http.h"
+#include "extras/etcd/etcd.h"
+#include "extras/etcd/http.h"
 #include "policies/maio/template/store.h"
 
 namespace ppc::maio {

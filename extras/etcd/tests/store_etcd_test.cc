@@ -7,11 +7,11 @@
 #include <random>
 #include <thread>
 
+#include "extras/etcd/tests/etcd_server.h"
+#include "extras/etcd/tests/fake_http.h"
 #include "policies/maio/template/store.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/unit/has.h"
-#include "tests/unit/policies/etcd_server.h"
-#include "tests/unit/policies/fake_http.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
@@ -234,6 +234,9 @@ TEST(BrokenEtcd, EveryAnswerIsAnErrorThatNamesTheStore) {
 }
 
 TEST(BrokenEtcd, NobodyThere) {
+  std::string refused;
+  EXPECT_EQ(OpenStore("etcd:host:2379", &refused), nullptr);
+  EXPECT_NE(OpenStore("etcd:http://host:2379/a/b", &refused), nullptr);
   std::string url;
   {
     FakeHttp server([](const std::string&) { return std::string(); });

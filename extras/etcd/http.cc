@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/net/http.h"
+#include "extras/etcd/http.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>

@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/net/etcd.h"
+#include "extras/etcd/etcd.h"
 #include "policies/maio/template/store.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
@@ -30,7 +30,7 @@ class EtcdServer {
   static constexpr const char* kProgram = "/usr/bin/etcd";
   static bool IsInstalled() { return access(kProgram, X_OK) == 0; }
 
-  // Tries again with other ports when somebody took these meanwhile.
+  // Tries other ports if another process took these meanwhile.
   EtcdServer() {
     for (int again = 0; again < 5 && pid_ <= 0; again++) Start();
   }
@@ -81,7 +81,7 @@ class EtcdServer {
             "--unsafe-no-fsync", static_cast<char*>(nullptr));
       _exit(127);
     }
-    // It says that it is ready to nobody but its clients.
+    // Only its clients learn that it is ready.
     std::string error;
     const auto store = EtcdStore(client_ + "/probe", 60000, &error);
     std::vector<std::string> names;
