@@ -18,7 +18,6 @@
 
 #include "policies/maio/base/config.h"
 #include "policies/maio/follow/native_files.h"
-#include "policies/maio/idle_models.h"
 #include "policies/maio/service.h"
 #include "ppc.hpp"
 
@@ -51,7 +50,6 @@ class Maio : public Policy {
       return -1;
     }
     left_ = std::make_unique<NativeFiles>(context());
-    idle_ = std::make_unique<IdleModels>(context());
     return context()->want(context(), 0, 0);
   }
 
@@ -96,20 +94,10 @@ class Maio : public Policy {
       Watch(service.get(), [&] { service->Evict(held, is_contended, &list_); });
       for (size_t i = before; i < list_.size(); i++) list_.ios()[i].service = service->number();
     }
-    const Service* const reader = ServiceOf(idle_->service());
-    if (config_.bar && reader != nullptr && !reader->MakesRoom()) {
-      const auto awaits = [&](uint64_t file, uint64_t page, uint64_t pages) {
-        return std::ranges::any_of(
-            services_, [&](const auto& other) { return other->Awaits(file, page, pages); });
-      };
-      idle_->Evict(awaits, reader->IsLoading(), &list_);
-      if (idle_->WantsHits() && (want_ & PPC_WANT_PROGRESS) == 0) UpdateWant();
-    }
     return list_.Evict();
   }
 
   void Done(const ppc_result& result) override {
-    if (idle_->Done(result)) return;
     for (auto& service : services_) {
       if (service->Done(result)) return;
     }
@@ -141,7 +129,6 @@ class Maio : public Policy {
     if (event.service < 0) return;
     Service* const its = ServiceOf(static_cast<uint32_t>(event.service));
     if (its == nullptr) return LeaveToKernel(event);
-    idle_->Note(event);
     const Mode before = its->mode();
     its->Event(event);
     if (before == Mode::kUse && its->mode() == before) return;  // nearly always
@@ -314,10 +301,6 @@ class Maio : public Policy {
       const uint64_t bytes = service->beacon_bytes();
       if (bytes != 0) beacon = beacon == 0 ? bytes : std::min(beacon, bytes);
     }
-    if (idle_->WantsHits()) {
-      want |= PPC_WANT_PROGRESS;
-      beacon = beacon == 0 ? kMiB : beacon;
-    }
     if (want == want_ && beacon == beacon_) return;
     left_->TakeAll();  // another service may load from them
     int rc = context()->want(context(), want, beacon);
@@ -359,7 +342,6 @@ class Maio : public Policy {
   uint32_t want_ = 0;
   uint64_t beacon_ = 0;
   std::unique_ptr<NativeFiles> left_;  // of services that do not load
-  std::unique_ptr<IdleModels> idle_;
   IoList list_;
   std::string reply_;
 };

@@ -106,14 +106,6 @@ class Service {
   uint64_t beacon_bytes() const;
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
-  // The same of its load alone.
-  bool Awaits(uint64_t file, uint64_t page, uint64_t pages) const {
-    return follows() && following_->Holds(file, page, pages);
-  }
-  // What it reads does not fit, and it drops what it needs last.
-  bool MakesRoom() const {
-    return (passes_ != nullptr && passes_->is_on()) || (follows() && following_->constrained());
-  }
   // Loads from the file, or records what is read of it.
   bool LoadsFrom(uint64_t file) const {
     return (follows() && following_->Knows(file)) ||

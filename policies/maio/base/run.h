@@ -23,7 +23,6 @@ inline constexpr uint64_t kPlannerTag = 1ull << 48;
 inline constexpr uint64_t kSmallFilesTag = 1ull << 49;
 inline constexpr uint64_t kExpertsTag = 1ull << 50;
 inline constexpr uint64_t kPassesTag = 1ull << 51;
-inline constexpr uint64_t kIdleModelsTag = 1ull << 52;  // of no service
 
 struct ServiceRun {
   // slot: small number, unique among the services of the mount.

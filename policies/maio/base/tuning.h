@@ -89,8 +89,6 @@ inline constexpr uint64_t kSwapShare = 2;
 // each.
 inline constexpr uint64_t kSortNs = 10'000'000;
 inline constexpr uint64_t kSortNsPerPiece = 10'000;
-// 1/so much of a limit stays free of models that are read by turns.
-inline constexpr uint64_t kLimitMargin = 64;
 // What is still held so long after ready is another's.
 inline constexpr uint64_t kEndNs = 10'000'000'000;
 
