@@ -20,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -149,11 +150,20 @@ Status ReadAll(int fd, uint64_t from, uint64_t to) {
   return Ok();
 }
 
+constexpr std::array<uint32_t, 4> kOnDisk = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                             F2FS_SUPER_MAGIC};
+
+bool IsOneOf(int fd, std::span<const uint32_t> types) {
+  struct statfs fs {};
+  return fstatfs(fd, &fs) == 0 &&
+         std::ranges::find(types, static_cast<uint32_t>(fs.f_type)) != types.end();
+}
+
 // Whether pages that are missing after read-ahead are missing for want of memory: other file
 // systems leave out what they like, and have no page cache for some files.
 bool ReadsAllAhead(int fd) {
   struct statx file {};
-  return IsOnDisk(fd) && statx(fd, "", AT_EMPTY_PATH, 0, &file) == 0 &&
+  return IsOneOf(fd, kOnDisk) && statx(fd, "", AT_EMPTY_PATH, 0, &file) == 0 &&
          (file.stx_attributes & STATX_ATTR_DAX) == 0;
 }
 
@@ -197,12 +207,9 @@ uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_
   return std::clamp(kb, kLeast, kMost) << 10;
 }
 
-bool IsOnDisk(int fd) {
-  constexpr std::array<uint32_t, 4> kKnown = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-                                              F2FS_SUPER_MAGIC};
-  struct statfs fs {};
-  return fstatfs(fd, &fs) == 0 &&
-         std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != kKnown.end();
+bool AsksServer(int fd) {
+  constexpr std::array<uint32_t, 2> kLocal = {OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC};
+  return !IsOneOf(fd, kOnDisk) && !IsOneOf(fd, kLocal);
 }
 
 bool HasOwnPages(int fd) {

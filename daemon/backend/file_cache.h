@@ -22,8 +22,9 @@ Result<uint64_t> CachedBytesOfOwn(int fd, uint64_t offset, uint64_t length);
 // False on overlay: the pages are those of a file below, which cachestat(2) does not look at, but a
 // mapping shows.
 bool HasOwnPages(int fd);
-// ext4, XFS, btrfs or F2FS: no server is asked, and a file's pages outlive open().
-bool IsOnDisk(int fd);
+// Whether open() may ask a server, and drop the file's pages: all but ext4, XFS, btrfs, F2FS,
+// overlay and tmpfs.
+bool AsksServer(int fd);
 // Bytes of the range that are not on the disk yet.  By cachestat(2) alone; ENOTSUP where that is
 // missing (before 6.5) or does not see the file's pages (overlay).
 Result<uint64_t> DirtyBytes(int fd, uint64_t offset, uint64_t length);

@@ -14,7 +14,6 @@ namespace ppc {
 namespace {
 
 constexpr const char* kWhat = "runtime option";
-constexpr double kSharedReserve = 0.1;
 
 // What ATTACH takes, which has 32 bits for it.
 void ReadWindow(ConfigReader& reader, uint64_t* out) {
@@ -37,7 +36,6 @@ void ReadReserve(ConfigReader& reader, uint64_t* bytes, double* share) {
   const Json* value = reader.Find("reserve");
   const bool is_share =
       value != nullptr && value->is_string() && value->get_ref<const std::string&>().ends_with('%');
-  if (value != nullptr) *share = 0;
   if (!is_share) return reader.Size("reserve", bytes);
   const std::string& text = value->get_ref<const std::string&>();
   unsigned percent = 0;
@@ -50,9 +48,8 @@ void ReadReserve(ConfigReader& reader, uint64_t* bytes, double* share) {
 
 }  // namespace
 
-Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime, bool shares_memory) {
+Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   RuntimeOptions options;
-  if (shares_memory) options.reserve_share = kSharedReserve;
   const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
   if (from_env != nullptr) options.template_dir = from_env;
   if (runtime.is_null()) return options;

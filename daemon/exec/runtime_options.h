@@ -22,7 +22,7 @@ struct RuntimeOptions {
   std::string template_dir = "/var/lib/ppc/templates";  // "template_dir"
   uint64_t limit_bytes = 0;        // "limit": of the page cache we load, 0 = none
   uint64_t reserve_bytes = 0;      // "reserve": kept free on the machine
-  double reserve_share = 0;        // "reserve" given as "10%": of the machine's memory; see below
+  double reserve_share = 0;        // "reserve" given as "10%": of the machine's memory
   uint64_t window_bytes = 0;       // "window": demand window, a power of two, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
   bool auto_service = true;        // "auto_service": readers without a service get one
@@ -33,9 +33,8 @@ struct RuntimeOptions {
   uint64_t nap_ns = 1000 * 1000;
 };
 
-// Unknown keys are an error that names the key.  Where accelerators share the machine's memory, a
-// tenth of it is their reserve unless the configuration says otherwise.
-Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime, bool shares_memory = false);
+// Unknown keys are an error that names the key.
+Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime);
 
 // What a user who may register policies may not choose: paths that root would write to.
 // template_dir is the supervisor's; trace_file must be a *.jsonl below /run, /tmp or /var/tmp.

@@ -104,10 +104,10 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   const SysRoots roots = RootsFromEnvironment();
   Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
   if (!topology) return topology.error();
-  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime, ShareMemory(topology->xpus));
+  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
   if (!options) return options.error();
   if (ShareMemory(topology->xpus) && !runtime.contains("reserve"))
-    Log(LogLevel::kInfo, "accelerators share the machine's memory: 10% of it is their reserve");
+    Log(LogLevel::kInfo, "accelerators share the machine's memory: set reserve to what they take");
   const Result<std::string> templates = JsonString(message, "template_dir", options->template_dir);
   if (!templates) return templates.error();
   if (!runtime.is_object() || !runtime.contains("template_dir")) {

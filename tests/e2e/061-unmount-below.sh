@@ -18,7 +18,7 @@ runner=$(runner_pid)
 cat "$disk"/*.safetensors >/dev/null
 # What was loaded is closed half a second later.
 unmounted() { umount "$disk" 2>/dev/null; }
-within 20 unmounted || fail "busy although nothing loads: $(ls -l "/proc/$runner/fd" | grep -F "$disk" | tr "\n" " ")"
+within 20 unmounted || fail "busy although nothing loads: $(find "/proc/$runner/fd" -lname "$disk/*" -printf '%l ')"
 forgotten_too() { [[ -z $(ppcctl list) ]]; }
 forgotten() { forgotten_too && is_dead "$runner"; }
 within 10 forgotten || fail "still registered: $(ppcctl list)"

@@ -35,7 +35,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
       droppable_(parts_.discovered),
       mappers_(roots.Proc("")),
       kept_(roots),
-      is_on_disk_(IsOnDisk(UniqueFd(open(dir.c_str(), O_PATH | O_CLOEXEC)).Get())) {
+      asks_server_(AsksServer(UniqueFd(open(dir.c_str(), O_PATH | O_CLOEXEC)).Get())) {
   kept_.Begin(dir.c_str());
 }
 
@@ -210,10 +210,14 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
 }
 
 Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
-  if (!is_on_disk_ && !files_.IsOpen(file)) return Error{EAGAIN, "the file is not open"};
-  const Result<OpenFiles::Fd> fd = files_.Open(file, /*is_kept=*/false);
-  if (!fd) return fd.error();
-  return Cached(file, **fd, offset, length, {});
+  OpenFiles::Fd fd = files_.Find(file);
+  if (fd == nullptr) {
+    if (asks_server_) return Error{EAGAIN, "the file is not open"};
+    Result<OpenFiles::Fd> opened = files_.Open(file, /*is_kept=*/false);
+    if (!opened) return opened.error();
+    fd = std::move(*opened);
+  }
+  return Cached(file, *fd, offset, length, {});
 }
 
 Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
@@ -278,9 +282,10 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
   return Fd(std::move(shared));
 }
 
-bool OpenFiles::IsOpen(uint64_t file) const {
+OpenFiles::Fd OpenFiles::Find(uint64_t file) const {
   const std::lock_guard lock(mutex_);
-  return files_.contains(file);
+  const auto found = files_.find(file);
+  return found == files_.end() ? nullptr : found->second.fd;
 }
 
 void OpenFiles::Keep(uint64_t file) {

@@ -77,7 +77,8 @@ class OpenFiles {
   // `is_kept` false: open only while the caller holds it, or for as long as it would be without the
   // caller.
   Result<Fd> Open(uint64_t file, bool is_kept = true);
-  bool IsOpen(uint64_t file) const;
+  // nullptr: not open.  Open no longer for that.
+  Fd Find(uint64_t file) const;
   // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
   void Keep(uint64_t file);
   // False: no file is open any more.
@@ -141,7 +142,7 @@ class ObserverIo {
   DroppableRanges droppable_;
   Mappers mappers_;
   KeptCache kept_;
-  const bool is_on_disk_;
+  const bool asks_server_;
   std::mutex payers_mutex_;
   // For payers with limited memory.  Both maps are destroyed first: they report their processes to
   // the programs.

@@ -27,9 +27,6 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   const RuntimeOptions share = Value(ParseRuntimeOptions(Json{{"reserve", "10%"}}));
   EXPECT_DOUBLE_EQ(share.reserve_share, 0.1);
   EXPECT_EQ(share.reserve_bytes, 0u);
-  EXPECT_DOUBLE_EQ(ParseRuntimeOptions(Json(), /*shares_memory=*/true)->reserve_share, 0.1);
-  for (const char* const told : {"0", "2G", "0%"})
-    EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", told}}, true)->reserve_share, 0) << told;
   EXPECT_EQ(ParseRuntimeOptions(Json{{"window", "32M"}})->window_bytes, 32u << 20);
   EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
