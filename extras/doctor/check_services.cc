@@ -14,9 +14,9 @@
 #include "daemon/machine/io_limit.h"
 #include "daemon/machine/proc_info.h"
 #include "extras/doctor/checks.h"
+#include "extras/templates/stale_files.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/service_view.h"
-#include "tools/ppcctl/stale_files.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "daemon/machine/host_memory.h"
+#include "extras/cache/page_map.h"
+#include "extras/plan/needed_bytes.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/needed_bytes.h"
-#include "tools/ppcctl/page_map.h"
 #include "tools/ppcctl/service_view.h"
 
 namespace ppc::ctl {

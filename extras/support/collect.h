@@ -12,7 +12,7 @@
 
 #include "daemon/base/result.h"
 #include "extras/doctor/system_snapshot.h"
-#include "tools/ppcctl/log_lines.h"
+#include "extras/watch/log_lines.h"
 
 namespace ppc::ctl {
 

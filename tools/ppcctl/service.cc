@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl service start|ready|phase|failed|stop and service-id.
+// ppcctl service start|ready|phase|failed|stop, service-id and bind-pid.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -150,6 +150,28 @@ int ServiceId(const Args& args) {
   std::printf("%s\n", name->id.c_str());
   if (args.Has("--verbose")) std::printf("%s\n", name->canonical.c_str());
   return kExitOk;
+}
+
+int BindPid(const Args& args) {
+  const Result<int64_t> pid = ReadWhole("process", args.operands[0], 1);
+  if (!pid) return WrongUsage(pid.error().message);
+  Args rest = args;
+  rest.operands.erase(rest.operands.begin());
+  const Result<std::string> mount = ReadMount(rest);
+  if (!mount) return WrongUsage(mount.error().message);
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return WrongUsage(id.error().message);
+  if (!args.Has("--worker")) return WrongUsage("which worker? give --worker N");
+  const Result<int64_t> worker = ReadWhole("--worker", args.Get("--worker"));
+  if (!worker) return WrongUsage(worker.error().message);
+  const Outcome outcome = AskOnce(
+      {{"op", "policy"},
+       {"mount", *mount},
+       {"message", {{"op", "bind_pid"}, {"service_id", *id}, {"pid", *pid}, {"worker", *worker}}}});
+  if (outcome.exit_status == kExitOk && WantsJson()) {
+    PrintJson({{"mount", *mount}, {"service_id", *id}, {"pid", *pid}, {"worker", *worker}});
+  }
+  return outcome.exit_status;
 }
 
 }  // namespace ppc::ctl

@@ -3,7 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/supervisor/daemon_fixture.h"
+#include "policies/maio/template/template.h"
+#include "tests/unit/supervisor/verbs_fixture.h"
 
 namespace ppc::control {
 namespace {
@@ -84,6 +85,27 @@ TEST_F(PlaceVerbsTest, ANodeKeepsItselfInTheMetrics) {
   EXPECT_EQ(told.exit_status, 124) << told.err;
   EXPECT_EQ(told.err, "");
   EXPECT_NE(Ctl({"metrics"}).out.find("ppc_node_memory_bytes{kind=\"all\"} "), std::string::npos);
+}
+
+TEST_F(VerbsTest, NodeAndListKnowATemplate) {
+  environment_.push_back("PPC_TEMPLATE_DIR=" + dir_ + "/templates");
+  Start();
+  ASSERT_EQ(Ctl({"reg_policy", "--backend", "poll", model_, "alpha"}).exit_status, 0);
+  const auto has_template = [this] { return Told({"node"})["models"][0]["template"]; };
+  EXPECT_EQ(has_template(), false);
+  maio::Template t;
+  t.service_id = "svc-node";
+  t.flags = maio::kComplete | maio::kTraced;
+  t.files.push_back({.path = "a.safetensors", .size = kModelBytes, .mtime_ns = 1});
+  for (const uint32_t id : {maio::kCommonGroup, 0U, 1U}) {
+    t.groups.push_back({.id = id});
+    t.groups.back().extents.push_back({0, 0, kModelBytes / 4096});
+  }
+  std::string error;
+  fs::create_directories(dir_ + "/templates");
+  ASSERT_EQ(maio::Store(dir_ + "/templates", t, &error), 0) << error;
+  EXPECT_EQ(has_template(), true);
+  EXPECT_TRUE(Has(Ctl({"template", "list"}).out, "1 files  2 workers"));
 }
 
 }  // namespace

@@ -17,45 +17,6 @@ namespace {
 
 class CtlTest : public DaemonTest {};
 
-const Json kExplained = {
-    {"pid", 42},
-    {"service_id", "abcd"},
-    {"worker", 1},
-    {"xpu", 3},
-    {"node", 1},
-    {"bdf", "0000:3b:00.0"},
-    {"source", "RANK"},
-    {"decided", true},
-    {"providers",
-     {{{"provider", "RANK"},
-       {"says", "RANK=1"},
-       {"wins", true},
-       {"worker", 1},
-       {"xpu", 3},
-       {"node", 1}},
-      {{"provider", "device"}, {"says", "several accelerators are open"}, {"wins", false}}}}};
-
-TEST_F(CtlTest, ExplainPidShowsEveryProviderAndTheWinner) {
-  Start({{"reply", kExplained}});
-  const std::string pid = std::to_string(getpid());
-  const ProcessResult shown = Ctl({"explain-pid", pid});
-  EXPECT_EQ(shown.exit_status, 0) << shown.err;
-  for (const char* part : {"worker 1", "XPU 3", "0000:3b:00.0", "node 1", "RANK=1",
-                           "several accelerators are open", "* RANK"}) {
-    EXPECT_TRUE(Has(shown.out, part)) << part << "\n" << shown.out;
-  }
-  EXPECT_TRUE(WasTold("\"op\":\"explain_pid\""));
-  EXPECT_TRUE(WasTold("\"pid\":" + pid));
-  const ProcessResult json = Ctl({"explain-pid", pid, "/proc", "--json"});
-  EXPECT_EQ(Json::parse(json.out)["mounts"][0]["source"], "RANK");
-  ExpectFailure(Ctl({"explain-pid", pid, "/nowhere"}), 1);
-}
-
-TEST_F(CtlTest, ExplainPidWithoutAPolicyIsAnError) {
-  StartDaemon();
-  ExpectFailure(Ctl({"explain-pid", "1"}), 1);
-}
-
 TEST_F(CtlTest, RegistersListsShowsRemoves) {
   StartDaemon();
   std::ofstream(dir_ + "/config.json") << R"({"distance":"16M"})";
@@ -240,15 +201,6 @@ TEST_F(CtlTest, RunThatIsKilledStopsItsService) {
   const std::string script = "kill -9 $PPID; sleep 0.1";
   Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", script});
   EXPECT_TRUE(WaitForNoServices());
-}
-
-TEST_F(CtlTest, ResidencyOfAFreshFile) {
-  const std::string file = dir_ + "/data";
-  std::ofstream(file) << std::string(1 << 20, 'x');
-  EXPECT_TRUE(Has(Out({"residency", file}), "100.0%"));
-  const Json as_json = *ParseJson(Ctl({"residency", "--json", dir_}).out, "residency");
-  EXPECT_GE(as_json["resident"], 1 << 20);
-  EXPECT_EQ(Ctl({"residency", dir_ + "/none"}).exit_status, 1);
 }
 
 TEST(TextFinder, FindsATextAcrossPiecesOnce) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/file_ranges.h"
+#include "extras/cache/file_ranges.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "daemon/base/unique_fd.h"
+#include "extras/templates/template_store.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/template_store.h"
 
 namespace ppc::ctl {
 namespace {

@@ -2,8 +2,8 @@
 // Owns the question which bytes a start needs and which of them memory holds already.
 // Computes the start-up bound from these bytes.
 // Threads: pure functions, any thread.
-#ifndef PPC_TOOLS_PPCCTL_NEEDED_BYTES_H_
-#define PPC_TOOLS_PPCCTL_NEEDED_BYTES_H_
+#ifndef PPC_EXTRAS_PLAN_NEEDED_BYTES_H_
+#define PPC_EXTRAS_PLAN_NEEDED_BYTES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,4 +50,4 @@ StartBound BoundOf(const StartCost& cost);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_NEEDED_BYTES_H_
+#endif  // PPC_EXTRAS_PLAN_NEEDED_BYTES_H_

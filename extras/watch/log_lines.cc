@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/log_lines.h"
+#include "extras/watch/log_lines.h"
 
 #include <array>
 #include <charconv>

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "daemon/machine/mount_table.h"
+#include "extras/templates/stale_files.h"
+#include "extras/templates/template_store.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_compare.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/stale_files.h"
-#include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"

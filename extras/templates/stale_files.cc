@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/stale_files.h"
+#include "extras/templates/stale_files.h"
 
 #include <cstring>
 

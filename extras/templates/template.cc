@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "daemon/base/json.h"
+#include "extras/templates/template_store.h"
+#include "extras/watch/log_lines.h"
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/log_lines.h"
-#include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"

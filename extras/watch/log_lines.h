@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what was logged by ppcd and its runners, from the journal or as ppcd tells it.
 // Threads: one.
-#ifndef PPC_TOOLS_PPCCTL_LOG_LINES_H_
-#define PPC_TOOLS_PPCCTL_LOG_LINES_H_
+#ifndef PPC_EXTRAS_WATCH_LOG_LINES_H_
+#define PPC_EXTRAS_WATCH_LOG_LINES_H_
 
 #include <cstdint>
 #include <string>
@@ -35,4 +35,4 @@ std::string LogTime(uint64_t time_ns);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_LOG_LINES_H_
+#endif  // PPC_EXTRAS_WATCH_LOG_LINES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/needed_bytes.h"
+#include "extras/plan/needed_bytes.h"
 
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "extras/cache/page_map.h"
 #include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/page_map.h"
 
 namespace ppc::ctl {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns finding templates for the verbs that work on them.
-#ifndef PPC_TOOLS_PPCCTL_TEMPLATE_STORE_H_
-#define PPC_TOOLS_PPCCTL_TEMPLATE_STORE_H_
+#ifndef PPC_EXTRAS_TEMPLATES_TEMPLATE_STORE_H_
+#define PPC_EXTRAS_TEMPLATES_TEMPLATE_STORE_H_
 
 #include <memory>
 #include <optional>
@@ -34,4 +34,4 @@ Result<maio::Template> LoadTemplate(const Args& args, const std::string& given);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_TEMPLATE_STORE_H_
+#endif  // PPC_EXTRAS_TEMPLATES_TEMPLATE_STORE_H_

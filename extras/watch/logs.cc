@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "extras/watch/log_lines.h"
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/log_lines.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/verbs.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the question whether a template's files are still those that were recorded.
 // Threads: a pure function of the template and the files.
-#ifndef PPC_TOOLS_PPCCTL_STALE_FILES_H_
-#define PPC_TOOLS_PPCCTL_STALE_FILES_H_
+#ifndef PPC_EXTRAS_TEMPLATES_STALE_FILES_H_
+#define PPC_EXTRAS_TEMPLATES_STALE_FILES_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ Json StaleFiles(const maio::Template& t, const std::string& root);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_STALE_FILES_H_
+#endif  // PPC_EXTRAS_TEMPLATES_STALE_FILES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/page_map.h"
+#include "extras/cache/page_map.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

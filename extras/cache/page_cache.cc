@@ -7,9 +7,9 @@
 
 #include "daemon/base/json.h"
 #include "daemon/machine/host_memory.h"
-#include "tools/ppcctl/file_ranges.h"
+#include "extras/cache/file_ranges.h"
+#include "extras/cache/page_map.h"
 #include "tools/ppcctl/output.h"
-#include "tools/ppcctl/page_map.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the question "what of this file is in the page cache": through the
 // device on a ppc mount, by mincore elsewhere.
-#ifndef PPC_TOOLS_PPCCTL_PAGE_MAP_H_
-#define PPC_TOOLS_PPCCTL_PAGE_MAP_H_
+#ifndef PPC_EXTRAS_CACHE_PAGE_MAP_H_
+#define PPC_EXTRAS_CACHE_PAGE_MAP_H_
 
 #include <cstdint>
 #include <map>
@@ -31,4 +31,4 @@ Result<PageMap> ReadPageMap(const std::string& path, bool wants_device);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_PAGE_MAP_H_
+#endif  // PPC_EXTRAS_CACHE_PAGE_MAP_H_

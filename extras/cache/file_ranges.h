@@ -2,8 +2,8 @@
 // Owns the files and ranges that `warm` and `drop` are about: those of a path, or of a service's
 // template; and reading or dropping them.
 // Threads: pure functions, any thread.
-#ifndef PPC_TOOLS_PPCCTL_FILE_RANGES_H_
-#define PPC_TOOLS_PPCCTL_FILE_RANGES_H_
+#ifndef PPC_EXTRAS_CACHE_FILE_RANGES_H_
+#define PPC_EXTRAS_CACHE_FILE_RANGES_H_
 
 #include <cstdint>
 #include <string>
@@ -38,4 +38,4 @@ Status DropRange(const FileRange& range);
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_FILE_RANGES_H_
+#endif  // PPC_EXTRAS_CACHE_FILE_RANGES_H_
