@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl residency, warm, drop: the page cache by hand.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <set>
 #include <vector>
@@ -9,9 +10,11 @@
 #include "daemon/machine/host_memory.h"
 #include "extras/cache/file_ranges.h"
 #include "extras/cache/page_map.h"
+#include "extras/templates/template_store.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -89,7 +92,7 @@ void AddTo(PageMap& total, const PageMap& map) {
 
 }  // namespace
 
-int Warm(const Args& args) {
+static int Warm(const Args& args) {
   const Result<uint64_t> limit = ReadLimit(args);
   if (!limit) return ExitOfRanges(limit.error());
   const Result<std::vector<FileRange>> ranges = RangesOf(args);
@@ -127,7 +130,7 @@ int Warm(const Args& args) {
   return status;
 }
 
-int Drop(const Args& args) {
+static int Drop(const Args& args) {
   const Result<std::vector<FileRange>> ranges = RangesOf(args);
   if (!ranges) return ExitOfRanges(ranges.error());
   const std::set<std::string> paths = PathsOf(*ranges);
@@ -147,7 +150,7 @@ int Drop(const Args& args) {
   return status;
 }
 
-int Residency(const Args& args) {
+static int Residency(const Args& args) {
   const std::string path = args.operands[0];
   const Result<std::vector<std::string>> files = FilesBelow(path);
   if (!files) return Failed(files.error());
@@ -183,5 +186,34 @@ int Residency(const Args& args) {
   }
   return status;
 }
+
+namespace {
+
+constexpr std::array kWarmOptions = {
+    kId, kParam, kParams,
+    Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
+    kStore};
+constexpr std::array kDropOptions = {kId, kParam, kParams, kStore};
+constexpr std::array kResidencyOptions = {
+    Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
+
+const std::array kCacheVerbs = {
+    cli::Verb{"residency", "Page cache", "PATH",
+              "Show how much of a file or directory is in the page cache.", kResidencyOptions,
+              Residency},
+    cli::Verb{"warm", "Page cache", "[PATH]",
+              "Read files into the page cache now.\n"
+              "PATH is a file or directory; with --id or --param it is the mount, and what the\n"
+              "service's template names is read.  Exit status 1 if the limit ended it.",
+              kWarmOptions, Warm},
+    cli::Verb{"drop", "Page cache", "[PATH]",
+              "Drop files from the page cache.\n"
+              "What is mapped or dirty stays.  PATH as for warm.",
+              kDropOptions, Drop},
+};
+
+}  // namespace
+
+Extra CacheExtra() { return {.verbs = kCacheVerbs}; }
 
 }  // namespace ppc::ctl

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -19,11 +20,13 @@
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/learnt_model.h"
+#include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -218,7 +221,7 @@ const char* FoundBy(const Args& args, const Target& target) {
 
 }  // namespace
 
-int Plan(const Args& args) {
+static int Plan(const Args& args) {
   Result<ServiceRequest> asked = ReadRequest(args, kAskTimeoutMs);
   if (!asked) return WrongUsage(asked.error().message);
   const Result<BoundOptions> options = ReadBoundOptions(args);
@@ -276,5 +279,36 @@ int Plan(const Args& args) {
   }
   return kExitOk;
 }
+
+namespace {
+
+constexpr std::array kPlanOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
+    Option{"--config", "JSON|@FILE", "the policy's configuration"},
+    Option{"--disk-mbps", "MB/S", "what the disk gives; default: what loads have measured here"},
+    Option{"--init", "SECONDS", "before the load begins; default: as it was recorded"},
+    Option{"--hot-load", "SECONDS", "the load with everything cached; default 0"},
+    kTimeout};
+
+const std::array kPlanVerbs = {
+    cli::Verb{
+        "plan", "Services", "[DIR] [-- CMD [ARG]...]",
+        "Show what run would do, and how fast a start can be at best.\n"
+        "Nothing is changed, no daemon started, nothing of the model read.  The bound is that of\n"
+        "the bytes to be read, the disk's rate and memory, whoever loads: with memory enough\n"
+        "max(init + hot load, bytes / rate), else init + max(hot load, (bytes - what is read\n"
+        "during init) / rate).",
+        kPlanOptions, Plan},
+};
+
+}  // namespace
+
+Extra PlanExtra() { return {.verbs = kPlanVerbs, .after = "run"}; }
 
 }  // namespace ppc::ctl

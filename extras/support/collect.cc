@@ -201,7 +201,7 @@ std::string LogText(const std::vector<LoggedLine>& lines) {
   std::string text;
   for (const LoggedLine& line : lines) {
     text +=
-        LogTime(line.time_ns) + "  <" + std::to_string(line.priority) + ">  " + line.text + "\n";
+        LocalTime(line.time_ns) + "  <" + std::to_string(line.priority) + ">  " + line.text + "\n";
   }
   return text;
 }

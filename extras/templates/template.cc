@@ -14,11 +14,11 @@
 
 #include "daemon/base/json.h"
 #include "extras/templates/template_store.h"
-#include "extras/watch/log_lines.h"
+#include "extras/templates/template_verbs.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/output.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -62,7 +62,7 @@ void PrintForPeople(const maio::Template& t, const Json& json) {
   std::string flags;
   for (const Json& flag : json["flags"]) flags += " " + flag.get<std::string>();
   std::printf("service %s  generation %llu  %s\n", t.service_id.c_str(),
-              static_cast<unsigned long long>(t.generation), LogTime(t.created_ns).c_str());
+              static_cast<unsigned long long>(t.generation), LocalTime(t.created_ns).c_str());
   std::printf(" %s  %s of the model, %s of template\n", flags.c_str(),
               HumanBytes(maio::DistinctBytes(t)).c_str(),
               HumanBytes(json["template_bytes"].get<uint64_t>()).c_str());

@@ -14,14 +14,15 @@
 #include "daemon/machine/mount_table.h"
 #include "extras/templates/stale_files.h"
 #include "extras/templates/template_store.h"
+#include "extras/templates/template_verbs.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_compare.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/output.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {

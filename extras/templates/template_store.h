@@ -8,11 +8,17 @@
 #include <string>
 
 #include "daemon/base/result.h"
+#include "daemon/cli/command_line.h"
 #include "policies/maio/template/store.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/args.h"
 
 namespace ppc::ctl {
+
+inline constexpr cli::Option kStore = {
+    "--dir", "DIR",
+    "template store; default $PPC_TEMPLATE_DIR, else for root\n"
+    "/var/lib/ppc/templates, for others that in ~/.local/state/ppc"};
 
 // --dir, else TemplateDir() of user_dirs.h.
 std::string TemplateStoreDir(const Args& args);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl explain-pid: which worker and XPU a process is taken for, and why.
+#include <array>
 #include <cstdio>
 #include <vector>
 
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/extra.h"
+#include "tools/ppcctl/output.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -52,7 +54,7 @@ Outcome AskForMounts(std::vector<std::string>* mounts) {
 
 }  // namespace
 
-int ExplainPid(const Args& args) {
+static int ExplainPid(const Args& args) {
   const Result<int64_t> pid = ReadWhole("process", args.operands[0], 1);
   if (!pid) return WrongUsage(pid.error().message);
   std::vector<std::string> mounts(args.operands.begin() + 1, args.operands.end());
@@ -76,5 +78,23 @@ int ExplainPid(const Args& args) {
   for (const Json& answer : all) Print(answer);
   return kExitOk;
 }
+
+namespace {
+
+const std::array kExplainVerbs = {
+    cli::Verb{
+        "explain-pid",
+        "Services",
+        "PID [MNT]",
+        "Show which worker and XPU the process PID is taken for.\n"
+        "What each provider says, in the order in which they are asked, and which one counts (*).\n"
+        "Default: on all mounts.",
+        {},
+        ExplainPid},
+};
+
+}  // namespace
+
+Extra ExplainExtra() { return {.verbs = kExplainVerbs, .after = "bind-pid"}; }
 
 }  // namespace ppc::ctl

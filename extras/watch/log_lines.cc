@@ -86,13 +86,4 @@ std::vector<LoggedLine> LinesOfAnswer(const Json& answer) {
   return lines;
 }
 
-std::string LogTime(uint64_t time_ns) {
-  const auto seconds = static_cast<std::time_t>(time_ns / 1000000000);
-  std::tm parts{};
-  localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
-  return text.data();
-}
-
 }  // namespace ppc::ctl

@@ -30,9 +30,6 @@ void TakeObject(LoggedLine* line);
 // The lines of ppcd's answer to `log`.
 std::vector<LoggedLine> LinesOfAnswer(const Json& answer);
 
-// "2026-01-31T12:00:00+0100"
-std::string LogTime(uint64_t time_ns);
-
 }  // namespace ppc::ctl
 
 #endif  // PPC_EXTRAS_WATCH_LOG_LINES_H_

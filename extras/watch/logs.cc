@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl logs: from the journal if it has something of ppcd, else what ppcd keeps itself.
+#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "extras/watch/log_lines.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/extra.h"
+#include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/verbs.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -27,7 +31,7 @@ std::string RunnerOf(const std::string& mount) {
 
 }  // namespace
 
-int Logs(const Args& args) {
+static int Logs(const Args& args) {
   const Result<int64_t> most =
       ReadWhole("--lines", args.Get("--lines", std::to_string(kUsualLines)), 1);
   if (!most) return WrongUsage(most.error().message);
@@ -65,15 +69,32 @@ int Logs(const Args& args) {
   for (const LoggedLine& line : lines) {
     if (WantsJson()) {
       list.push_back(
-          {{"time", LogTime(line.time_ns)}, {"priority", line.priority}, {"text", line.text}});
+          {{"time", LocalTime(line.time_ns)}, {"priority", line.priority}, {"text", line.text}});
       if (!line.directory.empty()) list.back()["directory"] = line.directory;
       if (!line.service.empty()) list.back()["service"] = line.service;
     } else {
-      std::printf("%s  %s\n", LogTime(line.time_ns).c_str(), line.text.c_str());
+      std::printf("%s  %s\n", LocalTime(line.time_ns).c_str(), line.text.c_str());
     }
   }
   if (WantsJson()) PrintJson({{"source", source}, {"lines", list}});
   return kExitOk;
 }
+
+namespace {
+
+constexpr std::array kLogsOptions = {Option{"--id", "ID", "what is about this service alone"},
+                                     Option{"--lines", "N", "the last N (default 100)", 'n'}};
+
+const std::array kLogsVerbs = {
+    cli::Verb{
+        "logs", "State", "[MNT]",
+        "Show what was logged of a directory, or of all.\n"
+        "By ppcd and its runners from the journal if there is one, else what ppcd still knows.",
+        kLogsOptions, Logs},
+};
+
+}  // namespace
+
+Extra LogsExtra() { return {.verbs = kLogsVerbs, .after = "events"}; }
 
 }  // namespace ppc::ctl

@@ -3,14 +3,17 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 
 #include "daemon/base/clock.h"
+#include "tools/ppcctl/extra.h"
+#include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -69,7 +72,7 @@ int TellState(const Question& question, const std::string& state, bool is_yes) {
 
 }  // namespace
 
-int IsActive(const Args& args) {
+static int IsActive(const Args& args) {
   const Result<Question> question = ReadQuestion(args);
   if (!question) return WrongUsage(question.error().message);
   DaemonLink link(kStateTimeoutMs);
@@ -80,7 +83,7 @@ int IsActive(const Args& args) {
   return TellState(*question, state.empty() ? "none" : state, is_active);
 }
 
-int Wait(const Args& args) {
+static int Wait(const Args& args) {
   const Result<Question> question = ReadQuestion(args);
   if (!question) return WrongUsage(question.error().message);
   const std::string goal = args.Get("--for", "ready");
@@ -117,5 +120,28 @@ int Wait(const Args& args) {
          static_cast<int>(std::min<uint64_t>(left_ms, static_cast<uint64_t>(pause_ms))));
   }
 }
+
+namespace {
+
+constexpr std::array kWaitOptions = {
+    kId, kParam, kParams,
+    Option{"--for", "WHAT", "ready (default), or done: it has been stopped", 0, "ready done"},
+    Option{"--timeout", "SECONDS", "wait at most so long; default: without end"}};
+constexpr std::array kServiceName = {kId, kParam, kParams};
+
+const std::array kStateVerbs = {
+    cli::Verb{"wait", "Services", "[MNT]",
+              "Wait until a service is ready, or done.\n"
+              "Exit status 1 when time is up, or it ended before it was ready.",
+              kWaitOptions, Wait},
+    cli::Verb{"is-active", "Services", "[MNT]",
+              "Tell whether a directory's policy runs, or a service is started.\n"
+              "Prints the state; exit status 0 if it is so, 1 if not.",
+              kServiceName, IsActive},
+};
+
+}  // namespace
+
+Extra ServiceStateExtra() { return {.verbs = kStateVerbs, .after = "service-id"}; }
 
 }  // namespace ppc::ctl

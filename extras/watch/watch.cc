@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "daemon/base/clock.h"
+#include "tools/ppcctl/extra.h"
+#include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -118,18 +120,9 @@ Result<Look> TakeLook(DaemonLink& link, const std::string& mount, bool ask_polic
   return Look{*std::move(view), MonotonicNs()};
 }
 
-std::string TimeOfDay() {
-  std::array<char, 32> text{};
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
-  return text.data();
-}
-
 void Tell(const std::string& mount, const std::string& service, const std::string& what,
           const std::string& detail) {
-  const std::string time = TimeOfDay();
+  const std::string time = LocalTime(static_cast<uint64_t>(std::time(nullptr)) * kNsPerSec);
   if (WantsJson()) {
     Json line{{"time", time}, {"mount", mount}, {"event", what}};
     if (!service.empty()) line["service_id"] = service;
@@ -183,7 +176,7 @@ Result<std::string> MountGiven(const Args& args) {
 
 }  // namespace
 
-int Top(const Args& args) {
+static int Top(const Args& args) {
   const Result<Repetition> repetition = ReadRepetition(args);
   if (!repetition) return WrongUsage(repetition.error().message);
   const Result<std::string> mount = MountGiven(args);
@@ -208,7 +201,7 @@ int Top(const Args& args) {
   return kExitOk;
 }
 
-int Events(const Args& args) {
+static int Events(const Args& args) {
   const Result<Repetition> repetition = ReadRepetition(args);
   if (!repetition) return WrongUsage(repetition.error().message);
   const Result<std::string> mount = MountGiven(args);
@@ -225,5 +218,33 @@ int Events(const Args& args) {
     poll(nullptr, 0, static_cast<int>(repetition->interval_ms));
   }
 }
+
+namespace {
+
+constexpr Option kInterval = {"--interval", "SECONDS", "between two looks (default 2)"};
+constexpr Option kCount = {"--count", "N", "end after N looks"};
+constexpr std::array kTopOptions = {kInterval, kCount};
+constexpr std::array kEventsOptions = {Option{"--follow", nullptr, "go on with what changes", 'f'},
+                                       kInterval, kCount};
+
+const std::array kWatchVerbs = {
+    cli::Verb{
+        "top", "State", "[MNT]",
+        "Show what services read and load, again and again.\n"
+        "READ is the share of the template that was read, MB/S what is loaded ahead, HITS the\n"
+        "share of reads since the last look that found their bytes, SLACK how far the loads are\n"
+        "ahead of the readers (all: nothing is left to load), LOST events of the directory,\n"
+        "LOADED IN when all is loaded at this rate.  Lines, where stdout is no terminal; with\n"
+        "--json an object per line.",
+        kTopOptions, Top},
+    cli::Verb{"events", "State", "[MNT]",
+              "Show the states of directories and services.\n"
+              "With --follow what changes, too; with --json an object per line.",
+              kEventsOptions, Events},
+};
+
+}  // namespace
+
+Extra WatchExtra() { return {.verbs = kWatchVerbs, .after = "status"}; }
 
 }  // namespace ppc::ctl

@@ -41,8 +41,11 @@ class RunPart {
 
 struct Extra {
   std::span<const cli::Verb> verbs;
+  // The verb that they follow in the manual; if it is absent, they end their group.
+  const char* after = nullptr;
   std::span<const cli::Family> families = {};
   const char* environment = nullptr;  // a sentence for the manual
+  const char* exit_status = nullptr;  // likewise
 
   // What it adds to `run`.
   std::span<const cli::Option> run_options = {};

@@ -30,10 +30,6 @@ inline constexpr Option kCgroup = {"--cgroup", "PATH",
 inline constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
 
 inline constexpr std::array kTimeoutOnly = {kTimeout};
-inline constexpr std::array kMetricsOptions = {
-    Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
-           "openmetrics prometheus"},
-    kTimeout};
 inline constexpr std::array kStartOptions = {
     kId,
     kParam,
@@ -69,65 +65,10 @@ inline constexpr std::array kRunOptions = {
            "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
            "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
-inline constexpr std::array kPlanOptions = {
-    kId,
-    kParam,
-    kParams,
-    kXpu,
-    kWorkers,
-    kCgroup,
-    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
-    Option{"--config", "JSON|@FILE", "the policy's configuration"},
-    Option{"--disk-mbps", "MB/S", "what the disk gives; default: what loads have measured here"},
-    Option{"--init", "SECONDS", "before the load begins; default: as it was recorded"},
-    Option{"--hot-load", "SECONDS", "the load with everything cached; default 0"},
-    kTimeout};
-inline constexpr std::array kWaitOptions = {
-    kId, kParam, kParams,
-    Option{"--for", "WHAT", "ready (default), or done: it has been stopped", 0, "ready done"},
-    Option{"--timeout", "SECONDS", "wait at most so long; default: without end"}};
-inline constexpr std::array kServiceName = {kId, kParam, kParams};
 inline constexpr std::array kBindOptions = {kId, kParam, kParams,
                                             Option{"--worker", "N", "its worker, from 0"}};
-inline constexpr Option kInterval = {"--interval", "SECONDS", "between two looks (default 2)"};
-inline constexpr Option kCount = {"--count", "N", "end after N looks"};
-inline constexpr std::array kTopOptions = {kInterval, kCount};
-inline constexpr std::array kEventsOptions = {
-    Option{"--follow", nullptr, "go on with what changes", 'f'}, kInterval, kCount};
-inline constexpr std::array kLogsOptions = {
-    Option{"--id", "ID", "what is about this service alone"},
-    Option{"--lines", "N", "the last N (default 100)", 'n'}};
 inline constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'}};
-inline constexpr Option kStore = {"--dir", "DIR",
-                                  "template store; default $PPC_TEMPLATE_DIR, else for root\n"
-                                  "/var/lib/ppc/templates, for others that in ~/.local/state/ppc"};
-inline constexpr Option kShared = {
-    "--store", "STORE", "dir:/PATH or etcd:http://HOST:PORT/PREFIX that nodes share, instead"};
-inline constexpr Option kStoreKey = {"--store-key", "FILE", "key of the templates in it"};
-inline constexpr std::array kStoreOnly = {kStore, kShared, kStoreKey};
-inline constexpr std::array kVerifyOptions = {
-    kStore, kShared, kStoreKey,
-    Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
-inline constexpr std::array kSynthOptions = {
-    kId,
-    kParam,
-    kParams,
-    Option{"--tp", "N", "tensor-parallel workers (default 1)"},
-    Option{"--loader", "KIND",
-           "mmap (default), read, mmap-layers, read-layers, whole (default of GGUF), ranks", 0,
-           "mmap read mmap-layers read-layers whole ranks"},
-    Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
-    kStore,
-    kShared,
-    kStoreKey};
-inline constexpr std::array kWarmOptions = {
-    kId, kParam, kParams,
-    Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
-    kStore};
-inline constexpr std::array kDropOptions = {kId, kParam, kParams, kStore};
-inline constexpr std::array kResidencyOptions = {
-    Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
 
 }  // namespace ppc::ctl
 

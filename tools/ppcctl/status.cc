@@ -201,18 +201,4 @@ int ShowStatus(const Args& args) {
   return is_well ? kExitOk : kExitFailed;
 }
 
-int Metrics(const Args& args) {
-  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
-  if (!timeout) return WrongUsage(timeout.error().message);
-  const Outcome outcome =
-      AskOnce({{"op", "metrics"}, {"format", args.Get("--format", "openmetrics")}}, *timeout);
-  if (outcome.exit_status != kExitOk) return outcome.exit_status;
-  if (WantsJson()) {
-    PrintJson({{"type", Text(outcome.answer, "type")}, {"text", Text(outcome.answer, "text")}});
-  } else {
-    std::printf("%s", Text(outcome.answer, "text").c_str());
-  }
-  return kExitOk;
-}
-
 }  // namespace ppc::ctl

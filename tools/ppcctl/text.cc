@@ -7,6 +7,7 @@
 #include <array>
 #include <clocale>
 #include <cstdio>
+#include <ctime>
 #include <string_view>
 
 namespace ppc::ctl {
@@ -53,6 +54,15 @@ std::string HumanSeconds(double seconds) {
   };
   if (whole < kHour) return two(kMinute, "min", 1, "s");
   return whole < kDay ? two(kHour, "h", kMinute, "min") : two(kDay, "d", kHour, "h");
+}
+
+std::string LocalTime(uint64_t time_ns) {
+  const auto seconds = static_cast<std::time_t>(time_ns / 1000000000);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return text.data();
 }
 
 std::string HumanCounter(const std::string& name, uint64_t value) {

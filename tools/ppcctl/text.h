@@ -22,6 +22,9 @@ std::string HumanBytes(uint64_t bytes);
 // "3.2 s", "4 min 10 s", "2 h 5 min", "3 d 4 h".
 std::string HumanSeconds(double seconds);
 
+// Since 1970: "2026-01-31T12:00:00+0100".
+std::string LocalTime(uint64_t time_ns);
+
 // A number with its unit, by the dotted name that status gives it ("loader.latency_us").
 std::string HumanCounter(const std::string& name, uint64_t value);
 

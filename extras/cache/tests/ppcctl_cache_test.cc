@@ -16,7 +16,8 @@ TEST_F(VerbsTest, ResidencyOfAFreshFile) {
   EXPECT_TRUE(Has(Out({"residency", file}), "100.0%"));
   const Json as_json = *ParseJson(Ctl({"residency", "--json", dir_}).out, "residency");
   EXPECT_GE(as_json["resident"], 1 << 20);
-  EXPECT_EQ(Ctl({"residency", dir_ + "/none"}).exit_status, 1);
+  ExpectJsonFailure(Ctl({"residency", "--json", dir_ + "/none"}), 1);
+  ExpectFailure(Ctl({"residency"}), 2);
 }
 
 TEST_F(VerbsTest, WarmReadsWithinItsLimitAndDropLetsGo) {

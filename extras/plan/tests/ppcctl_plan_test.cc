@@ -58,5 +58,12 @@ TEST_F(VerbsTest, PlanKnowsTheDaemonAndWhatItMeasured) {
   EXPECT_EQ(plan["bound"]["disk_mbps"], 5.0);
 }
 
+TEST_F(VerbsTest, PlanSaysThatPpcIsOff) {
+  StartDaemon({"--template-dir", dir_ + "/templates"});
+  Register();
+  Out({"off"});
+  EXPECT_TRUE(Has(Out({"plan", "/proc"}), "PPC is off"));
+}
+
 }  // namespace
 }  // namespace ppc::control

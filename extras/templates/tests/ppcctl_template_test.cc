@@ -11,6 +11,13 @@ TEST_F(CtlTemplateTest, ADamagedTemplateIsOneClearError) {
   const ProcessResult missing = Ctl({"template", "dump", "0123456789abcdef0123456789abcdef"});
   EXPECT_EQ(missing.exit_status, 1);
   EXPECT_EQ(Ctl({"template", "list"}).exit_status, 0) << "an empty store is fine";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"template"}, {"template", "nonsense"}, {"template", "show"}}) {
+    ExpectFailure(Ctl(words), 2);
+  }
+  ExpectFailure(Ctl({"template", "show", "not an id"}), 2);
+  ExpectJsonFailure(Ctl({"template", "show", "--json", "none-such"}), 1);
+  ExpectJsonFailure(Ctl({"template", "diff", "--json", "none-such", "none-such"}), 2);
 }
 
 TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {

@@ -126,6 +126,20 @@ TEST_F(WatchTest, IsActiveIsAnExitStatus) {
   EXPECT_EQ(told["service_id"], "svc-active");
 }
 
+TEST_F(WatchTest, WhatIsOffIsNotActive) {
+  StartDaemon({"--template-dir", dir_ + "/templates"});
+  Register();
+  Out({"off"});
+  ExpectRan(Ctl({"is-active", kMount}), 1, "off\n");
+}
+
+TEST_F(WatchTest, WrongUsageIs2) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"explain-pid"}, {"explain-pid", "x"}, {"explain-pid", "0"}}) {
+    ExpectFailure(Ctl(words), 2);
+  }
+}
+
 TEST_F(WatchTest, LogsComeFromTheJournalElseFromTheDaemon) {
   const std::string tool = dir_ + "/journalctl";
   environment_.push_back("PATH=" + dir_);
@@ -157,6 +171,22 @@ TEST_F(WatchTest, LogsComeFromTheJournalElseFromTheDaemon) {
   EXPECT_EQ(journal["source"], "journal");
   ASSERT_EQ(journal["lines"].size(), 2U) << journal;
   EXPECT_EQ(journal["lines"][1]["text"], "of the runner");
+}
+
+// The same with a log of objects, by the object's service or by the text.
+TEST_F(WatchTest, LogsOfAServiceAreItsOwn) {
+  StartDaemon({"--log-format", "json"});
+  Json one = {{"number", 1}, {"priority", 6}, {"text", "maio: recording"}, {"service", "svc-one"}};
+  const Json two = {{"number", 2}, {"priority", 6}, {"text", "maio: service svc-two: following"}};
+  Register({{"lines", {one, two}}});
+  const auto said = [this](const char* id) { return Ctl({"logs", "--id", id}).out; };
+  EXPECT_TRUE(Has(Out({"logs", kMount}), "/proc: policy 'alpha' runs"));
+  EXPECT_TRUE(said("svc-one").ends_with("/proc: maio: recording\n")) << said("svc-one");
+  EXPECT_TRUE(said("svc-two").ends_with("svc-two: following\n")) << said("svc-two");
+  for (const char* id : {"svc-one", "svc-two"}) {
+    const std::string text = said(id);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
 }
 
 TEST_F(WatchTest, EventsTellWhatChanges) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/cli/command_line.h"
@@ -76,6 +77,19 @@ std::vector<std::string> Words(const std::string& name) {
   if (name.empty()) return {};
   if (blank == std::string::npos) return {name};
   return {name.substr(0, blank), name.substr(blank + 1)};
+}
+
+// Verbs of extras/ stand among those of the core.
+TEST(Documents, VerbsStandInTheirOrder) {
+  std::string headings, state;
+  std::string_view last;
+  for (const Verb& verb : ctl::CtlProgram().verbs) {
+    if (verb.group != last) headings += std::string(verb.group) + ";";
+    last = verb.group;
+    if (last == "State") state += std::string(verb.name) + " ";
+  }
+  EXPECT_EQ(headings, "Policies;Services;State;Page cache;Templates;Start-up artifacts;Nodes;");
+  EXPECT_EQ(state, "list status top events logs metrics xpus doctor report support-bundle ");
 }
 
 TEST(Documents, TheManPageHasEveryVerbAndOption) {

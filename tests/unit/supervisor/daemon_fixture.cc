@@ -263,6 +263,16 @@ void ExpectFailure(const ProcessResult& result, int exit_status, const std::stri
   ExpectOneLine(result, part);
 }
 
+void ExpectJsonFailure(const ProcessResult& result, int exit_status) {
+  ExpectFailure(result, exit_status);
+  const Result<Json> json = ParseJsonObject(result.out, "output");
+  ASSERT_TRUE(json) << result.out;
+  EXPECT_EQ((*json)["schema"], 1);
+  EXPECT_EQ((*json)["ok"], false);
+  EXPECT_EQ((*json)["exit_status"], exit_status);
+  EXPECT_EQ("ppcctl: " + json->value("error", "") + "\n", result.err);
+}
+
 void ExpectRan(const ProcessResult& result, int exit_status, const std::string& out,
                const std::optional<std::string>& err) {
   EXPECT_EQ(result.exit_status, exit_status) << result.err;

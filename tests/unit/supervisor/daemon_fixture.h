@@ -137,6 +137,8 @@ class RunningDaemonTest : public DaemonTest {
 // What ppcctl says when it fails: one line that has this in it.
 void ExpectOneLine(const ProcessResult& result, const std::string& part = "");
 void ExpectFailure(const ProcessResult& result, int exit_status, const std::string& part = "");
+// The same with --json: the line is in an object, too.
+void ExpectJsonFailure(const ProcessResult& result, int exit_status);
 // What it printed, and what it said on stderr if that is asked.
 void ExpectRan(const ProcessResult& result, int exit_status, const std::string& out,
                const std::optional<std::string>& err = std::nullopt);
