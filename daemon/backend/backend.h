@@ -257,8 +257,8 @@ class Backend {
   virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                                      std::span<uint8_t> bitmap) = 0;
   // Bytes of the range that are cached; asked at each tick of what was loaded and is not read, so
-  // it keeps the file open no longer than it is.  EAGAIN: the file is not open, and opening it may
-  // ask a server, or drop its pages.
+  // it keeps the file open only while its directory is read.  EAGAIN: the file is not open, and
+  // opening it may ask a server, or drop its pages.
   virtual Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
     const Result<Residency> found = Resident(file, offset, length, {});
     return found ? Result<uint64_t>(found->resident) : found.error();

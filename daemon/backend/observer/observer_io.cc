@@ -25,6 +25,7 @@ constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
 constexpr uint64_t kKeepNs = 30 * kNsPerSec;
+constexpr uint64_t kReadNs = 10 * kNsPerSec;  // since the last event of the directory
 
 }  // namespace
 
@@ -40,6 +41,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
 }
 
 void ObserverIo::Note(const Event& event) {
+  event_ns_ = event.time_ns;
   if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
   if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
@@ -210,10 +212,14 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
 }
 
 Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
-  OpenFiles::Fd fd = files_.Find(file);
+  // While the directory is read, a policy asks of its files, too, where nothing may wait for an
+  // open.
+  const uint64_t event_ns = event_ns_;
+  const bool is_kept = event_ns != 0 && MonotonicNs() < event_ns + kReadNs;
+  OpenFiles::Fd fd = files_.Find(file, is_kept);
   if (fd == nullptr) {
     if (asks_server_) return Error{EAGAIN, "the file is not open"};
-    Result<OpenFiles::Fd> opened = files_.Open(file, /*is_kept=*/false);
+    Result<OpenFiles::Fd> opened = files_.Open(file, is_kept);
     if (!opened) return opened.error();
     fd = std::move(*opened);
   }
@@ -263,29 +269,23 @@ void ObserverIo::Uncharge(uint32_t handle) {
 }
 
 Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
-  const uint64_t now = MonotonicNs();
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.find(file);
-    if (found != files_.end()) {
-      if (is_kept) found->second.used_ns = now;
-      return found->second.fd;
-    }
-  }
+  if (Fd known = Find(file, is_kept)) return known;
   Result<UniqueFd> fd = index_->Open(file);
   if (!fd) return fd.error();
   const bool has_own_pages = HasOwnPages(fd->Get());
   auto shared = std::make_shared<const Opened>(std::move(*fd), has_own_pages);
   if (!is_kept || DiscoveredFiles::IsDiscovered(file)) return Fd(std::move(shared));
   const std::lock_guard lock(mutex_);
-  files_[file] = OpenFile{shared, now, kIdleNs};
+  files_[file] = OpenFile{shared, MonotonicNs(), kIdleNs};
   return Fd(std::move(shared));
 }
 
-OpenFiles::Fd OpenFiles::Find(uint64_t file) const {
+OpenFiles::Fd OpenFiles::Find(uint64_t file, bool is_kept) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(file);
-  return found == files_.end() ? nullptr : found->second.fd;
+  if (found == files_.end()) return nullptr;
+  if (is_kept) found->second.used_ns = MonotonicNs();
+  return found->second.fd;
 }
 
 void OpenFiles::Keep(uint64_t file) {

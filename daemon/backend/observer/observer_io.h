@@ -6,6 +6,7 @@
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -77,8 +78,8 @@ class OpenFiles {
   // `is_kept` false: open only while the caller holds it, or for as long as it would be without the
   // caller.
   Result<Fd> Open(uint64_t file, bool is_kept = true);
-  // nullptr: not open.  Open no longer for that.
-  Fd Find(uint64_t file) const;
+  // nullptr: not open.  `is_kept` as above.
+  Fd Find(uint64_t file, bool is_kept);
   // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
   void Keep(uint64_t file);
   // False: no file is open any more.
@@ -92,7 +93,7 @@ class OpenFiles {
   };
 
   ObserverFiles* const index_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::unordered_map<uint64_t, OpenFile> files_;
 };
 
@@ -143,6 +144,7 @@ class ObserverIo {
   Mappers mappers_;
   KeptCache kept_;
   const bool asks_server_;
+  std::atomic<uint64_t> event_ns_{0};  // of the last event
   std::mutex payers_mutex_;
   // For payers with limited memory.  Both maps are destroyed first: they report their processes to
   // the programs.

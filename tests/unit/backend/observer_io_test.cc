@@ -132,10 +132,14 @@ TEST_F(ObserverTest, AnIdleFileIsClosed) {
   EXPECT_EQ(Value(io.SampleCache(file, 0, kMiB)), kMiB);
   EXPECT_GT(io.RunPeriodic(before + 500 * kNsPerMs), 0u);
   EXPECT_EQ(open_files(), 0);
+  const UniqueFd root(open(dir_.c_str(), O_PATH));
   const Result<uint64_t> cached = io.SampleCache(file, 0, kMiB);
-  EXPECT_EQ(cached ? 0 : cached.error().code,
-            AsksServer(UniqueFd(open(dir_.c_str(), O_PATH)).Get()) ? EAGAIN : 0);
+  EXPECT_EQ(cached ? 0 : cached.error().code, AsksServer(root.Get()) ? EAGAIN : 0);
   EXPECT_EQ(open_files(), 0);
+  // While it is read they keep it open.
+  io.Note({.time_ns = MonotonicNs(), .kind = EventKind::kOpen});
+  ASSERT_TRUE(io.SampleCache(file, 0, kMiB) || AsksServer(root.Get()));
+  EXPECT_EQ(open_files(), AsksServer(root.Get()) ? 0 : 1);
 }
 
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
