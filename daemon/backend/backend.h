@@ -256,10 +256,13 @@ class Backend {
   // bitmap may be empty; else one bit per page.  length 0 = to the end.
   virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                                      std::span<uint8_t> bitmap) = 0;
-  // Bytes of the range that are cached; asked at each tick of what was loaded and is not read, so
-  // it keeps the file open only while its directory is read.  EAGAIN: the file is not open, and
-  // opening it may ask a server, or drop its pages.
-  virtual Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
+  // Bytes of the range that are cached; asked at each tick of what was loaded and is not read.
+  // is_kept: the file stays open, since a policy asks of it, too, where nothing may wait for an
+  // open; else for no longer than without the question.  EAGAIN: the file is not open, and opening
+  // it may ask a server, or drop its pages.
+  virtual Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length,
+                                       bool is_kept) {
+    (void)is_kept;
     const Result<Residency> found = Resident(file, offset, length, {});
     return found ? Result<uint64_t>(found->resident) : found.error();
   }

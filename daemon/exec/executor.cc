@@ -228,8 +228,8 @@ void Executor::SampleCache() {
   const auto look = [this, resident, samples = samples_] {
     for (size_t i = 0; i < samples.size(); ++i) {
       const Guard::Sample& sample = samples[i];
-      const Result<uint64_t> found =
-          parts_.backend->SampleCache(sample.file, sample.offset, sample.length);
+      const Result<uint64_t> found = parts_.backend->SampleCache(sample.file, sample.offset,
+                                                                 sample.length, sample.has_service);
       if (found) (*resident)[i] = *found;
     }
   };

@@ -83,7 +83,8 @@ class Guard {
     uint64_t file = 0;
     uint64_t offset = 0;
     uint64_t length = 0;
-    uint16_t loaded = 0;  // pages, when it was taken
+    uint16_t loaded = 0;       // pages, when it was taken
+    bool has_service = false;  // it was loaded for one that has not ended
   };
 
   Guard();

@@ -136,7 +136,7 @@ void Guard::TakeSamples(std::vector<Sample>* out) {
     const size_t at = sample_cell_++;
     if (file.cells[at].loaded == 0) continue;
     out->push_back({file.number, uint64_t{at} << shift_, CellPages(file, at) * kPageBytes,
-                    file.cells[at].loaded});
+                    file.cells[at].loaded, file.cells[at].owner != 0});
   }
 }
 

@@ -16,9 +16,9 @@ mount_disk
 register "$disk" eager
 runner=$(runner_pid)
 cat "$disk"/*.safetensors >/dev/null
-# What was loaded is closed half a second later, or ten seconds after the last read where some of it was not read.
+# What was loaded is closed half a second later.
 unmounted() { umount "$disk" 2>/dev/null; }
-within 40 unmounted || fail "busy although nothing loads: $(find "/proc/$runner/fd" -lname "$disk/*" -printf '%l ')"
+within 20 unmounted || fail "busy although nothing loads: $(find "/proc/$runner/fd" -lname "$disk/*" -printf '%l ')"
 forgotten_too() { [[ -z $(ppcctl list) ]]; }
 forgotten() { forgotten_too && is_dead "$runner"; }
 within 10 forgotten || fail "still registered: $(ppcctl list)"

@@ -77,8 +77,9 @@ class ObserverBackend : public Backend {
                              std::span<uint8_t> bitmap) override {
     return io_->Resident(file, offset, length, bitmap);
   }
-  Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length) override {
-    return io_->SampleCache(file, offset, length);
+  Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length,
+                               bool is_kept) override {
+    return io_->SampleCache(file, offset, length, is_kept);
   }
   Result<uint32_t> Charge(int cgroup_fd) override { return io_->Charge(cgroup_fd); }
   void Uncharge(uint32_t handle) override { io_->Uncharge(handle); }

@@ -24,8 +24,8 @@ constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;   // while files are open
 constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside it have pages
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
-constexpr uint64_t kKeepNs = 30 * kNsPerSec;
-constexpr uint64_t kReadNs = 10 * kNsPerSec;  // since the last event of the directory
+constexpr uint64_t kKeepNs = 30 * kNsPerSec;    // opening it again would drop its reader's pages
+constexpr uint64_t kSampledNs = 5 * kNsPerSec;  // the samples come to a file by turns
 
 }  // namespace
 
@@ -41,7 +41,6 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
 }
 
 void ObserverIo::Note(const Event& event) {
-  event_ns_ = event.time_ns;
   if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
   if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
@@ -57,7 +56,7 @@ uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
 
 LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
   if (!kept_.DropsAtOpen(fd)) return LoadStop::kDone;
-  files_.Keep(file);
+  files_.Keep(file, kKeepNs);
   return kept_.HasReader(file) ? LoadStop::kDone : LoadStop::kLater;
 }
 
@@ -211,11 +210,8 @@ Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t 
   return bytes ? Result<Residency>(Residency{.resident = *bytes}) : bytes.error();
 }
 
-Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_t length) {
-  // While the directory is read, a policy asks of its files, too, where nothing may wait for an
-  // open.
-  const uint64_t event_ns = event_ns_;
-  const bool is_kept = event_ns != 0 && MonotonicNs() < event_ns + kReadNs;
+Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_t length,
+                                         bool is_kept) {
   OpenFiles::Fd fd = files_.Find(file, is_kept);
   if (fd == nullptr) {
     if (asks_server_) return Error{EAGAIN, "the file is not open"};
@@ -223,6 +219,7 @@ Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_
     if (!opened) return opened.error();
     fd = std::move(*opened);
   }
+  if (is_kept) files_.Keep(file, kSampledNs);
   return Cached(file, *fd, offset, length, {});
 }
 
@@ -288,10 +285,10 @@ OpenFiles::Fd OpenFiles::Find(uint64_t file, bool is_kept) {
   return found->second.fd;
 }
 
-void OpenFiles::Keep(uint64_t file) {
+void OpenFiles::Keep(uint64_t file, uint64_t keep_ns) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(file);
-  if (found != files_.end()) found->second.keep_ns = kKeepNs;
+  if (found != files_.end()) found->second.keep_ns = std::max(found->second.keep_ns, keep_ns);
 }
 
 bool OpenFiles::CloseIdle(uint64_t now_ns) {

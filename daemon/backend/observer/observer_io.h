@@ -6,7 +6,6 @@
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -80,8 +79,8 @@ class OpenFiles {
   Result<Fd> Open(uint64_t file, bool is_kept = true);
   // nullptr: not open.  `is_kept` as above.
   Fd Find(uint64_t file, bool is_kept);
-  // Keeps it open for half a minute without use: opening it again would drop its reader's pages.
-  void Keep(uint64_t file);
+  // Keeps it open so long without use, if it is open.
+  void Keep(uint64_t file, uint64_t keep_ns);
   // False: no file is open any more.
   bool CloseIdle(uint64_t now_ns);
 
@@ -117,7 +116,7 @@ class ObserverIo {
   Result<EvictResult> Evict(const EvictRequest& request);
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap);
-  Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length);
+  Result<uint64_t> SampleCache(uint64_t file, uint64_t offset, uint64_t length, bool is_kept);
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
@@ -144,7 +143,6 @@ class ObserverIo {
   Mappers mappers_;
   KeptCache kept_;
   const bool asks_server_;
-  std::atomic<uint64_t> event_ns_{0};  // of the last event
   std::mutex payers_mutex_;
   // For payers with limited memory.  Both maps are destroyed first: they report their processes to
   // the programs.

@@ -128,17 +128,16 @@ TEST_F(ObserverTest, AnIdleFileIsClosed) {
   const uint64_t before = MonotonicNs();
   EXPECT_LE(io.RunPeriodic(before), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  // The guard's samples go on for as long as loaded pages are not read.
-  EXPECT_EQ(Value(io.SampleCache(file, 0, kMiB)), kMiB);
+  // Of what was loaded for no service the guard's samples go on for as long as it is not read.
+  EXPECT_EQ(Value(io.SampleCache(file, 0, kMiB, false)), kMiB);
   EXPECT_GT(io.RunPeriodic(before + 500 * kNsPerMs), 0u);
   EXPECT_EQ(open_files(), 0);
   const UniqueFd root(open(dir_.c_str(), O_PATH));
-  const Result<uint64_t> cached = io.SampleCache(file, 0, kMiB);
+  const Result<uint64_t> cached = io.SampleCache(file, 0, kMiB, false);
   EXPECT_EQ(cached ? 0 : cached.error().code, AsksServer(root.Get()) ? EAGAIN : 0);
   EXPECT_EQ(open_files(), 0);
-  // While it is read they keep it open.
-  io.Note({.time_ns = MonotonicNs(), .kind = EventKind::kOpen});
-  ASSERT_TRUE(io.SampleCache(file, 0, kMiB) || AsksServer(root.Get()));
+  // A service may need it.
+  ASSERT_TRUE(io.SampleCache(file, 0, kMiB, true) || AsksServer(root.Get()));
   EXPECT_EQ(open_files(), AsksServer(root.Get()) ? 0 : 1);
 }
 
