@@ -39,7 +39,10 @@ settle
 without=$(below "$FLOOR")
 ge "$without" 20 "percent of the looks without a floor"
 settle
-ppcd --state-dir "$WORK" --free-floor "${FLOOR}M" >>"$WORK/ppcd.log" 2>&1 &
+# Before other processes: on a machine without a free CPU its looks are late.
+before_others=()
+if chrt -r 1 true 2>/dev/null; then before_others=(chrt -r 1); fi
+"${before_others[@]}" ppcd --state-dir "$WORK" --free-floor "${FLOOR}M" >>"$WORK/ppcd.log" 2>&1 &
 DAEMON=$!
 within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
 le "$(below "$FLOOR")" 5 "percent of the looks with a floor of $FLOOR MiB"
