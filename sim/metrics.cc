@@ -21,7 +21,7 @@ double EarlyShare(const StartUpResult& run) {
   return run.series.empty() ? 0 : Share(early, run.series.back().disk_bytes);
 }
 
-// What Belady's optimum reads of whole models in this order, by MiB.
+// Belady's optimum reads so many bytes of whole models in this order; counted by MiB.
 uint64_t LeastBytes(const Scenario& s, uint64_t model_bytes) {
   constexpr uint64_t kChunk = 1 << 20;
   const std::vector<uint32_t>& reads = s.service.reads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from the record for a service: judgement, limits, what `status` shows.
+// Judges a service by the record, sets its limits, and tells `status` of it.
 #include <algorithm>
 #include <utility>
 

@@ -46,7 +46,7 @@ class RunnerTalk {
   void End();
   // A message for the policy.  The answer is the policy's object; a refusal of its is an error.
   void Control(const Json& message, JsonHandler done);
-  // What it counts and knows, though its policy does not answer.
+  // Asks the runner what it counts and knows; it answers though its policy does not.
   void AskForStatus(JsonHandler done);
   // The lines that it has logged, see LogLineJson(); none from one that is stopped.
   void AskForLog(const std::function<void(Json)>& done);

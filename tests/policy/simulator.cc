@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See simulator.h.
+// See simulator.h.  The kernel's read-ahead is off while a policy is attached: with it these slow
+// readers miss next to nothing that a policy could see.
 #include "tests/policy/simulator.h"
 
 #include <algorithm>

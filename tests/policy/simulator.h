@@ -75,7 +75,7 @@ class Simulator : public HostedPolicy {
   void set_other(uint64_t bytes);
   void set_disk(uint64_t bytes_per_ms);
 
-  // Of the machine; bytes.
+  // The machine counts these bytes.
   uint64_t disk_bytes = 0;                  // read from the disk
   uint64_t demand_bytes = 0;                // of these by readers themselves
   uint64_t reread_bytes = 0;                // pages read more than once

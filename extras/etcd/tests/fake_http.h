@@ -17,7 +17,7 @@ namespace ppc::maio {
 
 class FakeHttp {
  public:
-  // What is sent back for a request's head and body, byte by byte; "" closes without an answer,
+  // Returns what the server sends back for a request's head and body; "" closes without an answer,
   // kNever sends nothing until the server goes.
   using Answer = std::function<std::string(const std::string& request)>;
   static constexpr const char* kNever = "never";

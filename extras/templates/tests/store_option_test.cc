@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,17 +13,10 @@
 #include "extras/templates/template_store.h"
 #include "policies/maio/template/store.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
+#include "tests/unit/supervisor/given_options.h"
 
 namespace ppc::ctl {
 namespace {
-
-using Given = std::map<std::string, std::vector<std::string>>;
-
-Args ArgsOf(Given options) {
-  Args args;
-  args.options = std::move(options);
-  return args;
-}
 
 std::string ErrorOfStore(Given options) {
   const Result<GivenStore> store = OpenGivenStore(ArgsOf(std::move(options)));

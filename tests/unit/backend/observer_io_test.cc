@@ -128,7 +128,7 @@ TEST_F(ObserverTest, AnIdleFileIsClosed) {
   const uint64_t before = MonotonicNs();
   EXPECT_LE(io.RunPeriodic(before), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  // Of what was loaded for no service the guard's samples go on for as long as it is not read.
+  // The guard samples what was loaded for no service for as long as nobody reads it.
   EXPECT_EQ(Value(io.SampleCache(file, 0, kMiB, false)), kMiB);
   EXPECT_GT(io.RunPeriodic(before + 500 * kNsPerMs), 0u);
   EXPECT_EQ(open_files(), 0);

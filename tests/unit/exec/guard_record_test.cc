@@ -197,6 +197,7 @@ TEST_F(GuardTest, FewSamplesAreTakenAndManyOnceSomethingHasVanished) {
   std::vector<Guard::Sample> found;
   guard_.TakeSamples(&found);
   ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].has_service);
   guard_.NoteSample(found[0], 0, now_);
   EXPECT_EQ(View().vanished, 2 * kMiB);
   EXPECT_TRUE(guard_.HasVanished());
@@ -205,6 +206,15 @@ TEST_F(GuardTest, FewSamplesAreTakenAndManyOnceSomethingHasVanished) {
   for (const Guard::Sample& sample : found) guard_.NoteSample(sample, sample.length, now_);
   guard_.TakeSamples(&found);
   EXPECT_EQ(found.size(), 2u) << "all of them were still there";
+}
+
+// Files of such samples may be closed: no policy asks for them.
+TEST_F(GuardTest, ASampleSaysWhetherTheLoadWasForAService) {
+  guard_.NoteLoaded(0, {.file = 1, .size = 2 * kMiB, .bytes = 2 * kMiB}, now_);
+  std::vector<Guard::Sample> found;
+  guard_.TakeSamples(&found);
+  ASSERT_FALSE(found.empty());
+  EXPECT_FALSE(found[0].has_service);
 }
 
 TEST_F(GuardTest, ASampleOfWhatWasReadOrLoadedMeanwhileSaysNothing) {

@@ -309,7 +309,7 @@ TEST_F(ThreadsTest, MessagesAreAnsweredInFull) {
   EXPECT_TRUE(Has(asked_.back(), "service_stop"));
 }
 
-// What its own thread knows is of before then, the rest of now.
+// Loader and evictor are counted now; the events' thread has answered before.
 TEST_F(ThreadsTest, AStatusIsToldWhileAHookBlocks) {
   std::promise<void> is_in_hook;
   std::promise<void> door;

@@ -2,24 +2,16 @@
 // Options that become a request: good values, and what is said of wrong ones.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/unit/supervisor/daemon_fixture.h"
+#include "tests/unit/supervisor/given_options.h"
 #include "tools/ppcctl/spec.h"
 
 namespace ppc::ctl {
 namespace {
-
-using Given = std::map<std::string, std::vector<std::string>>;
-
-Args ArgsOf(Given options) {
-  Args args;
-  args.options = std::move(options);
-  return args;
-}
 
 std::string ErrorOfFields(Given options) {
   const Result<Json> spec = ReadServiceFields(ArgsOf(std::move(options)));
