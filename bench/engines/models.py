@@ -22,6 +22,9 @@ MAKERS = {
     "diffusers": ("light", "make_files.py", ("diffusers",)),
     "flat": ("light", "make_files.py", ("flat",)),
     "onnx": ("light", "make_files.py", ("onnx",)),
+    "experts-1536": ("light", "make_files.py", ("slices", "16", "3", "64", "512")),
+    "experts-3072": ("light", "make_files.py", ("slices", "32", "3", "64", "512")),
+    "gathered": ("light", "make_files.py", ("slices", "1", "1", "196608", "8")),
 }
 
 
