@@ -86,6 +86,15 @@ def copied(*names):
     return command
 
 
+def offloaded(script, *words):
+    """By accelerate: most of the model is on the disk, and read again for each token or step."""
+
+    def command(store, directory):
+        return [store.python("torch"), inside(script), directory, *words]
+
+    return command
+
+
 def products(store, directory):
     return [store.python("light"), inside("onnx_run.py"), f"{directory}/model.onnx", "20"]
 
@@ -120,6 +129,11 @@ CASES = (
     Case("gathered", "rows of 8 KiB at random from a mapped table of 1,536 MiB, memory 512 MiB", "gathered",
          Program(slices(layers=1, parts=1, slices=196608, kib=8, used=256, zipf=0, sticky=0, us=5, populates=0), LINES),
          512 * MIB, needs=("light",)),
+    Case("offload", "accelerate's disk offload, 1,080 MiB of layers read for each token, memory 1,600 MiB", "hf-offload",
+         Program(offloaded("offload_run.py", "8"), LINES), 1600 * MIB, in_table=False),
+    Case("offload-diffusers", "diffusers with accelerate's disk offload, a file for each tensor, memory 1,500 MiB",
+         "pipeline-offload", Program(offloaded("diffusers_run.py", "8", "offload"), LINES, unit="step"), 1500 * MIB,
+         in_table=False),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
          Program(reader(passes=14, pause_ms=700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
     Case("two-ranks", "two processes map, touch and keep all of 1,175 MiB, memory 45%", "files-1230",

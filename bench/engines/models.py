@@ -16,6 +16,8 @@ MAKERS = {
     "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),
     "whisper": ("light", "make_whisper.py", ("24", "768")),
     "pipeline": ("torch", "make_pipeline.py", ()),
+    "pipeline-offload": ("torch", "make_pipeline.py", ("offload",)),
+    "hf-offload": ("torch", "make_hf.py", ("12", "2048")),
     "files-440": ("light", "make_files.py", ("shards", "4", "110")),
     "files-1230": ("light", "make_files.py", ("shards", "5", "235")),
     "files-1850": ("light", "make_files.py", ("shards", "8", "220")),
