@@ -123,7 +123,8 @@ CASES = (
     Case("experts", "llama.cpp computes from a mixture of experts, 2,580 MiB mapped, memory 1,400 MiB", "llama-experts",
          Program(completion(24, "experts", "2"), watch.Logged(EVALUATED)), 1400 * MIB, needs=("light", "programs"),
          in_table=False),
-    *(Case(f"experts-{mib}", f"experts by Zipf 1.1, {layers} layers of 64 of 1.5 MiB, another topic half way, memory {mib // 3} MiB",
+    *(Case(f"experts-{mib}",
+           f"experts by Zipf 1.1, {layers} layers of 64 of 1.5 MiB, another topic half way, memory {mib // 3} MiB",
            f"experts-{mib}", Program(slices(layers=layers), LINES), mib // 3 * MIB, needs=("light",), in_table=False)
       for layers, mib in ((16, 1536), (32, 3072))),
     Case("gathered", "rows of 8 KiB at random from a mapped table of 1,536 MiB, memory 512 MiB", "gathered",
