@@ -19,7 +19,7 @@
 #include "daemon/runner/options.h"
 #include "daemon/runner/session.h"
 #include "daemon/wire/exit_codes.h"
-#include "daemon/xpu/xpu_library.h"
+#include "daemon/xpu/vendor_xpus.h"
 
 namespace ppc {
 namespace {

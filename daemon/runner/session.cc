@@ -118,7 +118,7 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.policy_name = plugin_->Name();
   result.config = config.is_object() ? DumpJson(config) : "{}";
   result.roots = roots;
-  result.vendor_xpus = std::make_shared<VendorXpus>(roots, topology->xpus);
+  result.vendor_xpus = OpenVendorXpus(roots, topology->xpus);
   result.topology = std::move(*topology);
   result.options = std::move(*options);
   result.recorder = recorder_ ? &*recorder_ : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/xpu/vendor_xpus.h"
+#include "extras/vendors/library_xpus.h"
 
 #include <algorithm>
 #include <string_view>
@@ -21,14 +21,19 @@ bool IsHostNamespace(const SysRoots& roots) {
 
 }  // namespace
 
-VendorXpus::VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const XpuQuery::Options& query)
+std::shared_ptr<const VendorXpus> OpenVendorXpus(const SysRoots& roots, std::vector<Xpu> xpus) {
+  return std::make_shared<LibraryXpus>(roots, std::move(xpus));
+}
+
+LibraryXpus::LibraryXpus(const SysRoots& roots, std::vector<Xpu> xpus,
+                         const XpuQuery::Options& query)
     : xpus_(std::move(xpus)),
       is_host_(IsHostNamespace(roots)),
       nvml_(MakeSource(kNvmlName, kVendorNvidia, query)),
       dcmi_(MakeSource(kDcmiName, kVendorHuawei, query)) {}
 
-VendorXpus::Source VendorXpus::MakeSource(const char* library, uint16_t vendor,
-                                          XpuQuery::Options query) const {
+LibraryXpus::Source LibraryXpus::MakeSource(const char* library, uint16_t vendor,
+                                            XpuQuery::Options query) const {
   Source source;
   const bool has_device =
       std::any_of(xpus_.begin(), xpus_.end(), [&](const Xpu& xpu) { return xpu.vendor == vendor; });
@@ -43,7 +48,7 @@ VendorXpus::Source VendorXpus::MakeSource(const char* library, uint16_t vendor,
   return source;
 }
 
-VendorXpus::Answer VendorXpus::Ask(const Source& source, int pid, uint64_t start_ns) const {
+LibraryXpus::Answer LibraryXpus::Ask(const Source& source, int pid, uint64_t start_ns) const {
   if (source.query == nullptr) return {-1, source.why_not};
   const std::shared_ptr<const XpuListing> listing = source.query->Latest();
   if (!listing->problem.empty()) return {-1, listing->problem};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/xpu/xpu_library.h"
+#include "extras/vendors/xpu_library.h"
 
 #include <linux/capability.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
+#include "daemon/xpu/vendor_xpus.h"
 
 namespace ppc {
 namespace xpu_library {
@@ -83,6 +84,7 @@ Result<XpuListing> Ask(const std::string& name) {
 
 }  // namespace
 
+// Gives up all privileges and asks.  $PPC_NVML_LIBRARY and $PPC_DCMI_LIBRARY name the files.
 int AskXpuLibrary(const std::string& library) {
   prctl(PR_SET_NAME, "ppc-xpus");
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/xpu/xpu_query.h"
+#include "extras/vendors/xpu_query.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +17,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
+#include "daemon/xpu/vendor_xpus.h"
 
 extern char** environ;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/xpu/vendor_xpus.h"
+#include "extras/vendors/library_xpus.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -56,10 +56,10 @@ class VendorXpusTest : public testing::Test {
     }
   }
   VendorXpus::Answer AskNvmlOf(int pid, uint64_t start_ns = 0) {
-    return Settled(VendorXpus(roots_, xpus_, options_), true, pid, start_ns);
+    return Settled(LibraryXpus(roots_, xpus_, options_), true, pid, start_ns);
   }
   VendorXpus::Answer AskDcmiOf(int pid) {
-    return Settled(VendorXpus(roots_, xpus_, options_), false, pid, 0);
+    return Settled(LibraryXpus(roots_, xpus_, options_), false, pid, 0);
   }
 
   TempTree tree_;
@@ -155,7 +155,7 @@ TEST_F(VendorXpusTest, ALibraryThatNeverReturns) {
   EXPECT_EQ(AskNvmlOf(12).says, "did not answer within 100 ms");
   // While it hangs no thread waits, and the end does not wait either.
   options_.limit_ms = 1000000;
-  const VendorXpus vendors(roots_, xpus_, options_);
+  const LibraryXpus vendors(roots_, xpus_, options_);
   EXPECT_EQ(vendors.Nvml(12, 0).says, kNotYet);
   EXPECT_EQ(vendors.Nvml(12, 0).says, kNotYet);
 }
@@ -212,7 +212,7 @@ class VendorChainTest : public VendorXpusTest {
 TEST_F(VendorChainTest, CorrectsWhatWasGuessed) {
   Alive(12);
   Pids("1:12");
-  const VendorXpus vendors(roots_, xpus_, options_);
+  const LibraryXpus vendors(roots_, xpus_, options_);
   ProcessXpu chain(roots_, {0, 1, 2, 3}, &machine_, &vendors);
   // The first look finds no answer yet, and asks for one.
   EXPECT_EQ(chain.Find(12, kStart, 0).source, XpuSource::kOrder);
@@ -229,7 +229,7 @@ TEST_F(VendorChainTest, DecidesBetweenOpenDevicesAndYieldsToOne) {
   tree_.Link("/proc/12/fd/3", "/dev/davinci0");
   tree_.Link("/proc/12/fd/4", "/dev/davinci1");
   tree_.Link("/proc/13/fd/3", "/dev/davinci0");
-  const VendorXpus vendors(roots_, xpus_, options_);
+  const LibraryXpus vendors(roots_, xpus_, options_);
   (void)Settled(vendors, false, 12, kStart);
   ProcessXpu chain(roots_, {0, 1, 2, 3}, &machine_, &vendors);
   EXPECT_EQ(chain.Find(12, kStart, 0).source, XpuSource::kDcmi);
@@ -240,7 +240,7 @@ TEST_F(VendorChainTest, DecidesBetweenOpenDevicesAndYieldsToOne) {
 TEST_F(VendorChainTest, ExplainSaysWhatEachLibrarySaid) {
   Alive(12);
   Pids("1:12");
-  const VendorXpus vendors(roots_, xpus_, options_);
+  const LibraryXpus vendors(roots_, xpus_, options_);
   (void)Settled(vendors, true, 12, kStart);
   (void)Settled(vendors, false, 12, kStart);
   ProcessXpu chain(roots_, {0, 1, 2, 3}, &machine_, &vendors);

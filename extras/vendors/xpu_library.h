@@ -4,8 +4,8 @@
 //
 // No vendor header is used: nvml.cc and dcmi.cc declare the few functions and structures they need,
 // as the libraries export them.  Neither has ever run with a real device.
-#ifndef PPC_DAEMON_XPU_XPU_LIBRARY_H_
-#define PPC_DAEMON_XPU_XPU_LIBRARY_H_
+#ifndef PPC_EXTRAS_VENDORS_XPU_LIBRARY_H_
+#define PPC_EXTRAS_VENDORS_XPU_LIBRARY_H_
 
 #include <dlfcn.h>
 
@@ -38,12 +38,8 @@ inline constexpr const char* kDcmiName = "dcmi";
 Result<XpuListing> AskNvml(const std::string& file);
 Result<XpuListing> AskDcmi(const std::string& file);
 
-// Runs when the program is started with kAskXpusFlag LIBRARY: gives up all privileges, asks, and
-// writes one JSON object to kAnswerFd.  $PPC_NVML_LIBRARY and $PPC_DCMI_LIBRARY name the files.
-// Returns the program's exit status.
-inline constexpr const char* kAskXpusFlag = "--ask-xpus";
+// Where AskXpuLibrary() writes its answer, one JSON object.
 inline constexpr int kAnswerFd = 3;
-int AskXpuLibrary(const std::string& library);
 
 namespace xpu_library {
 
@@ -67,4 +63,4 @@ std::string Bdf(unsigned domain, unsigned bus, unsigned device, unsigned functio
 }  // namespace xpu_library
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_XPU_XPU_LIBRARY_H_
+#endif  // PPC_EXTRAS_VENDORS_XPU_LIBRARY_H_

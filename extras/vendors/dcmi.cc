@@ -2,7 +2,7 @@
 // Owns the queries to DCMI (libdcmi.so of the Ascend driver).
 #include <cerrno>
 
-#include "daemon/xpu/xpu_library.h"
+#include "extras/vendors/xpu_library.h"
 
 namespace ppc {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "daemon/xpu/xpu_library.h"
+#include "extras/vendors/xpu_library.h"
 
 namespace ppc {
 namespace {

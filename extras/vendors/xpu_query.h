@@ -6,8 +6,8 @@
 // writes the answer to a pipe; it is killed after a time limit.  A thread waits for that process;
 // no other thread ever waits.  Without a query there is neither thread nor process.
 // Threads: Latest by any.
-#ifndef PPC_DAEMON_XPU_XPU_QUERY_H_
-#define PPC_DAEMON_XPU_XPU_QUERY_H_
+#ifndef PPC_EXTRAS_VENDORS_XPU_QUERY_H_
+#define PPC_EXTRAS_VENDORS_XPU_QUERY_H_
 
 #include <sys/types.h>
 
@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "daemon/base/unique_fd.h"
-#include "daemon/xpu/xpu_library.h"
+#include "extras/vendors/xpu_library.h"
 
 namespace ppc {
 
@@ -63,4 +63,4 @@ class XpuQuery {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_XPU_XPU_QUERY_H_
+#endif  // PPC_EXTRAS_VENDORS_XPU_QUERY_H_
