@@ -12,7 +12,7 @@
 #include "extras/plan/needed_bytes.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/service_view.h"
+#include "extras/watch/service_view.h"
 
 namespace ppc::ctl {
 namespace {

@@ -19,7 +19,7 @@
 #include "daemon/base/unique_fd.h"
 #include "extras/report/parts.h"
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/service_view.h"
+#include "extras/watch/service_view.h"
 
 namespace ppc::ctl {
 namespace {

@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -22,16 +21,11 @@
 
 namespace ppc::ctl {
 
-// Owns the question which processes descend from one, and which is a control group's first.
+// Owns the question which processes descend from one.
 // Threads: a pure function of /proc, any thread.
 //
 // `pid` itself and all that descend from it now.
 std::set<pid_t> Descendants(const SysRoots& roots, pid_t pid);
-
-// The process of the control group that began first; `cgroup` as ProcessCgroup() writes it.  One
-// that is named `other` does not count.  nullopt: there is none.
-std::optional<pid_t> FirstOfCgroup(const SysRoots& roots, const std::string& cgroup,
-                                   const std::string& other);
 
 using FileSizes = std::map<std::string, uint64_t>;  // bytes by path
 

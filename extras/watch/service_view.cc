@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/service_view.h"
+#include "extras/watch/service_view.h"
 
 #include <algorithm>
 
 #include "daemon/base/json.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -141,18 +142,6 @@ ServiceRates RatesOf(const DirectoryView& before, const DirectoryView& now, cons
     rates.left_s = static_cast<double>(service.total - done) / rates.load_rate;
   }
   return rates;
-}
-
-std::string GuardLine(const Json& service) {
-  const Json& guard = JsonMember(service, "guard");
-  const auto word = [&guard](const char* key) {
-    const Json& value = JsonMember(guard, key);
-    return value.is_string() ? value.get<std::string>() : "";
-  };
-  const std::string state = word("state");
-  const std::string reason = word("reason");
-  if (state.empty() || state == "open") return "";
-  return reason.empty() ? state : state + ": " + reason;
 }
 
 }  // namespace ppc::ctl

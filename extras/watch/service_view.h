@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns services as `status` and the policy tell of them, and what changed between two looks.
-// Owns the line about the runtime's guard, too.
 // Threads: pure functions, but for LookAtServices(), which asks ppcd.
-#ifndef PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
-#define PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
+#ifndef PPC_EXTRAS_WATCH_SERVICE_VIEW_H_
+#define PPC_EXTRAS_WATCH_SERVICE_VIEW_H_
 
 #include <cstdint>
 #include <map>
@@ -78,13 +77,6 @@ struct ServiceRates {
 ServiceRates RatesOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
                      double seconds);
 
-// Owns the line in which the runtime's guard tells people what it withholds from a service.
-// Threads: pure function, any thread.
-//
-// "no_unmap: 33 MiB that were dropped were missed again", of the runner's object of a service in
-// `status`; "" = the guard is open, or switched off.
-std::string GuardLine(const Json& service);
-
 }  // namespace ppc::ctl
 
-#endif  // PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
+#endif  // PPC_EXTRAS_WATCH_SERVICE_VIEW_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `top` makes of two looks at a service.
-#include "tools/ppcctl/service_view.h"
+#include "extras/watch/service_view.h"
 
 #include <gtest/gtest.h>
 
