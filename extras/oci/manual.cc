@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "extras/manual/manual.h"
 #include "extras/oci/programs.h"
 
 int main(int argc, char** argv) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/cli/tree.h"
+#include "extras/manual/manual.h"
 
 namespace ppc::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/cli/tree.h"
+#include "extras/manual/manual.h"
 
 namespace ppc::cli {
 namespace {

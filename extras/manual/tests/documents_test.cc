@@ -13,6 +13,7 @@
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "extras/manual/manual.h"
 #include "extras/oci/programs.h"
 #include "sim/policy_test_options.h"
 #include "tests/unit/has.h"
