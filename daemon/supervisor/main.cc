@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "daemon/base/log.h"
+#include "daemon/supervisor/memory_floor.h"
 #include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/registry.h"
@@ -105,7 +106,13 @@ Status Serve(const Options& options) {
   if (!loop) return loop.error();
   EventLoop& events = **loop;
 
-  Registry registry(events, options, std::move(state).value());
+  std::unique_ptr<MemoryFloor> floor;
+  if (options.free_floor > 0) {
+    Result<std::unique_ptr<MemoryFloor>> kept = KeepFree(options.roots, options.free_floor);
+    if (!kept) return kept.error();
+    floor = *std::move(kept);
+  }
+  Registry registry(events, options, std::move(state).value(), floor.get());
   Refusals refusals;
   const Server::Environment environment{events, refusals, options.roots, options.idle_limit};
   const Server::Handler handler = [&registry](const Request& request, const Peer& peer,

@@ -63,7 +63,8 @@ std::optional<MemoryBroker::Machine> ReadMachine(const SysRoots& roots) {
 
 }  // namespace
 
-Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
+Registry::Registry(EventLoop& loop, const Options& options, StateDir state,
+                   const MemoryFloor* floor)
     : loop_(loop),
       probe_(options.roots),
       cgroups_(options.roots),
@@ -73,8 +74,7 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       registrations_(probe_, off_switch_),
       saved_(state_, probe_),
       services_(loop, options, cgroups_, registrations_, saved_, metrics_),
-      floor_(options),
-      status_(options, probe_, off_switch_, registrations_, saved_, floor_) {}
+      status_(options, probe_, off_switch_, registrations_, saved_, floor) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;

@@ -15,8 +15,8 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
-#include "daemon/supervisor/floor_thread.h"
 #include "daemon/supervisor/memory_broker.h"
+#include "daemon/supervisor/memory_floor.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -56,7 +56,8 @@ class RegistrationMaker {
 
 class Registry {
  public:
-  Registry(EventLoop& loop, const Options& options, StateDir state);
+  // floor: nullptr where none is asked for.
+  Registry(EventLoop& loop, const Options& options, StateDir state, const MemoryFloor* floor);
 
   // Takes up what an earlier ppcd had registered.
   void Adopt();
@@ -100,7 +101,6 @@ class Registry {
   const SavedRegistrations saved_;
   MetricsPage metrics_;
   ServiceOperations services_;
-  const FloorThread floor_;
   const StatusPage status_;
   bool is_ending_ = false;
 };

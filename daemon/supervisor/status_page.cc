@@ -95,12 +95,15 @@ std::string StatusPage::Summary() const {
 }
 
 Json StatusPage::DescribeDaemon() const {
-  return {
-      {"version", kVersionText},         {"pid", getpid()},
-      {"off", off_switch_.is_off()},     {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
-      {"socket", options_.socket},       {"service_socket", options_.service_socket},
-      {"state_dir", options_.state_dir}, {"template_dir", options_.template_dir},
-      {"free_floor", floor_.Describe()}};
+  return {{"version", kVersionText},
+          {"pid", getpid()},
+          {"off", off_switch_.is_off()},
+          {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
+          {"socket", options_.socket},
+          {"service_socket", options_.service_socket},
+          {"state_dir", options_.state_dir},
+          {"template_dir", options_.template_dir},
+          {"free_floor", floor_ == nullptr ? Json() : floor_->Describe()}};
 }
 
 void StatusPage::Show(const Json& body, const Reply& reply) const {

@@ -12,7 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/supervisor/floor_thread.h"
+#include "daemon/supervisor/memory_floor.h"
 #include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/options.h"
@@ -29,7 +29,7 @@ class StatusPage {
   // All must outlive it.
   StatusPage(const Options& options, const MountProbe& probe, const OffSwitch& off_switch,
              const Registrations& registrations, const SavedRegistrations& saved,
-             const FloorThread& floor)
+             const MemoryFloor* floor)
       : options_(options),
         probe_(probe),
         off_switch_(off_switch),
@@ -56,7 +56,7 @@ class StatusPage {
   const OffSwitch& off_switch_;
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
-  const FloorThread& floor_;
+  const MemoryFloor* const floor_;  // nullptr: none is asked for
   const uint64_t started_ns_ = MonotonicNs();
 };
 

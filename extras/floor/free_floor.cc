@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/machine/free_floor.h"
+#include "extras/floor/free_floor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

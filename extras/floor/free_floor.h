@@ -4,8 +4,8 @@
 // asked to reclaim the missing bytes, node by node, coldest pages first, without swapping if
 // possible.
 // Threads: one.
-#ifndef PPC_DAEMON_MACHINE_FREE_FLOOR_H_
-#define PPC_DAEMON_MACHINE_FREE_FLOOR_H_
+#ifndef PPC_EXTRAS_FLOOR_FREE_FLOOR_H_
+#define PPC_EXTRAS_FLOOR_FREE_FLOOR_H_
 
 #include <cstdint>
 #include <map>
@@ -60,4 +60,4 @@ class FreeFloor {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_MACHINE_FREE_FLOOR_H_
+#endif  // PPC_EXTRAS_FLOOR_FREE_FLOOR_H_
