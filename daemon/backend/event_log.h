@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the file format of recorded events (ppc-runner --record, replay backend).
+// Owns the file format of recorded events (ppc-runner --record), and writing it; sim/replay reads
+// it.
 //
 // "PPCEVLOG", u32 version 1, u32 page bytes; then records: u32 type, u32 payload
 // bytes, payload.  Type 1 = a file: u64 number, u64 size, its path.  Type 2 = events,
@@ -7,10 +8,10 @@
 #ifndef PPC_DAEMON_BACKEND_EVENT_LOG_H_
 #define PPC_DAEMON_BACKEND_EVENT_LOG_H_
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/result.h"
@@ -24,10 +25,22 @@ struct LoggedFile {
   std::string path;
 };
 
-struct EventLog {
-  std::vector<LoggedFile> files;
-  std::vector<Event> events;  // by time
+// As it lies in the log.
+struct LoggedEvent {
+  uint64_t file, offset, length, time_ns, start_ns, cgroup_id;
+  uint32_t open_id;
+  int32_t tgid, tid;
+  uint16_t cpu;
+  uint8_t kind, flags;
+  uint64_t reserved;
 };
+static_assert(sizeof(LoggedEvent) == 72);
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr char kEventLogMagic[] = "PPCEVLOG";
+inline constexpr uint32_t kEventLogVersion = 1;
+inline constexpr uint32_t kFileRecord = 1;
+inline constexpr uint32_t kEventsRecord = 2;
 
 class EventLogWriter {
  public:
@@ -47,8 +60,6 @@ class EventLogWriter {
   std::string payload_;
   int error_ = 0;
 };
-
-Result<EventLog> ReadEventLog(const std::string& path);
 
 }  // namespace ppc
 
