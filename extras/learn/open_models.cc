@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/open_models.h"
+#include "extras/learn/open_models.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

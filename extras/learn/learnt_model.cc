@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ppcctl/learnt_model.h"
+#include "extras/learn/learnt_model.h"
 
 #include <fcntl.h>
 #include <unistd.h>
