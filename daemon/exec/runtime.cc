@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/runtime.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/digests.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/host_memory.h"
 #include "daemon/machine/proc_info.h"
@@ -31,17 +29,6 @@ std::string OwnCgroup(const SysRoots& roots) {
   if (!path || *path == "/") return "";
   const Result<Cgroup> group = Cgroup::Open(*path, roots);
   return group ? group->path() : "";
-}
-
-// One runner has a directory, so one has the file.  Nodes may share a directory of templates, and
-// an inode is one node's.
-std::string LearntFile(const RuntimeConfig& config) {
-  constexpr size_t kDigits = 16;
-  utsname node{};
-  (void)uname(&node);
-  const std::string name =
-      Sha256Hex(std::string(node.nodename) + '\0' + config.mount).substr(0, kDigits);
-  return config.options.template_dir + "/learnt/" + name + ".json";
 }
 
 // One cannot keep up with the fastest disks, and is the last to run where CPUs are short.  All but
@@ -117,7 +104,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(
-          LearntPrograms::Parts{backend_, LearntFile(config_),
+          LearntPrograms::Parts{backend_, LearntFile(options.template_dir, config_.mount),
                                 [this](std::function<void()> work, std::function<void()> done) {
                                   Do(std::move(work), std::move(done));
                                 }});
@@ -197,6 +184,9 @@ ContextFacts Runtime::Facts() {
 
 Status Runtime::Start() {
   const RuntimeOptions& options = config_.options;
+  if (options.learnt_starts && !LearntPrograms::AreBuilt()) {
+    return Error{ENOTSUP, "\"learnt_starts\": this ppc-runner was built without them"};
+  }
   if (options.learnt_starts && !backend_->Caps().execs) {
     return Error{ENOTSUP,
                  "\"learnt_starts\" needs a backend that sees programs start: register the "
