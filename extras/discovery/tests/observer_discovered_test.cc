@@ -92,7 +92,7 @@ class ObserverDiscoveredTest : public ClosedObserverTest {
 TEST_F(ObserverDiscoveredTest, AFileIsDiscoveredWithItsFirstMiss) {
   uint64_t missed = 0;
   const uint64_t number = Read(Name(50), &missed);
-  EXPECT_TRUE(DiscoveredFiles::IsDiscovered(number));
+  EXPECT_TRUE(FileDiscovery::IsDiscovered(number));
   EXPECT_EQ(missed, kFileBytes);
   EXPECT_EQ(PathOf(number), Name(50));
   // It is listed now: positions are told, too.

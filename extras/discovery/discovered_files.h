@@ -4,8 +4,8 @@
 // which the file system opens it; its number is the place of its entry.
 //
 // Threads: any.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_
+#ifndef PPC_EXTRAS_DISCOVERY_DISCOVERED_FILES_H_
+#define PPC_EXTRAS_DISCOVERY_DISCOVERED_FILES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/backend/observer/file_discovery.h"
+
 namespace ppc {
 
 class DiscoveredFiles {
  public:
   static constexpr size_t kMostPlaces = 1 << 20;
-  static constexpr uint64_t kMark = uint64_t{1} << 39;  // set in all numbers; policies have 40 bits
-  static constexpr unsigned kUnits = 16;
 
   struct File {
     uint64_t ino = 0;
@@ -29,8 +29,6 @@ class DiscoveredFiles {
 
   // places: rounded down to a power of two, at least 16.  Memory is taken at the first Discover.
   explicit DiscoveredFiles(size_t places);
-
-  static bool IsDiscovered(uint64_t number) { return (number & kMark) != 0; }
 
   // Returns the file's number.  If there is no room, replaces an unconfirmed entry, else any;
   // *gone: the replaced file, 0: none.  Returns 0 if the file was refused a while ago, or if its
@@ -86,4 +84,4 @@ class DiscoveredFiles {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_
+#endif  // PPC_EXTRAS_DISCOVERY_DISCOVERED_FILES_H_

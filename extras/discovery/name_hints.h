@@ -6,8 +6,8 @@
 // More names are kept than events can be waiting for one.  Takes 4 MiB from the first name on, with
 // long names 8 MiB.
 // Threads: any.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_NAME_HINTS_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_NAME_HINTS_H_
+#ifndef PPC_EXTRAS_DISCOVERY_NAME_HINTS_H_
+#define PPC_EXTRAS_DISCOVERY_NAME_HINTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -59,4 +59,4 @@ class NameHints {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_NAME_HINTS_H_
+#endif  // PPC_EXTRAS_DISCOVERY_NAME_HINTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/discovered_files.h"
+#include "extras/discovery/discovered_files.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,12 +31,13 @@ size_t DiscoveredFiles::SetOf(uint64_t ino, int which) const {
 // a million times.
 uint64_t DiscoveredFiles::NumberAt(size_t place, const Row& row) {
   const uint64_t tag = MixIno(InoOf(row) << 24 ^ row.generation) >> (64 - 39 + kPlaceBits);
-  return kMark | tag << kPlaceBits | place;
+  return FileDiscovery::kMark | tag << kPlaceBits | place;
 }
 
 const DiscoveredFiles::Row* DiscoveredFiles::RowOf(uint64_t number) const {
   const size_t place = number & ((uint64_t{1} << kPlaceBits) - 1);
-  if (!IsDiscovered(number) || place >= rows_.size() || rows_[place].state == kFree) return nullptr;
+  if (!FileDiscovery::IsDiscovered(number) || place >= rows_.size() || rows_[place].state == kFree)
+    return nullptr;
   return NumberAt(place, rows_[place]) == number ? &rows_[place] : nullptr;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/name_hints.h"
+#include "extras/discovery/name_hints.h"
 
 #include <bit>
 #include <utility>
