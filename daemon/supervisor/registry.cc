@@ -73,7 +73,9 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state,
       maker_(loop, options, probe_, cgroups_, state_),
       registrations_(probe_, off_switch_),
       saved_(state_, probe_),
-      services_(loop, options, cgroups_, registrations_, saved_, metrics_),
+      monitoring_(
+          MakeMonitoring([this](const Reply& told) { status_.Show(Json::object(), told); })),
+      services_(loop, options, cgroups_, registrations_, saved_, *monitoring_),
       status_(options, probe_, off_switch_, registrations_, saved_, floor) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
@@ -96,9 +98,9 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
     return peer.is_admin ? status_.Show(body, reply) : status_.ShowOwn(body, peer, reply);
   }
   if (op == "log") return ShowLog(registrations_, body, reply);
-  if (op == "metrics") return ShowMetrics(body, reply);
+  if (op == "metrics") return monitoring_->Show(body, reply);
   if (op == "node_state") {
-    metrics_.TakeNodeState(body);
+    monitoring_->TakeNodeState(body);
     return reply(OkAnswer());
   }
   reply(op == "ping" ? Ping(peer) : NameService(body));  // service_id
@@ -219,22 +221,6 @@ void Registry::PolicyMessage(const Json& body, const Reply& reply) const {
     Json ok = OkAnswer();
     ok["reply"] = *answer;
     reply(std::move(ok));
-  });
-}
-
-void Registry::Metrics(MetricsFormat format, const std::function<void(std::string)>& told) const {
-  status_.Show(Json::object(),
-               [this, format, told](const Json& status) { told(metrics_.Text(status, format)); });
-}
-
-void Registry::ShowMetrics(const Json& body, const Reply& reply) const {
-  const Result<MetricsFormat> format = MetricsPage::FormatOf(body);
-  if (!format) return reply(ErrorAnswer(format.error()));
-  Metrics(*format, [reply, format = *format](std::string text) {
-    Json answer = OkAnswer();
-    answer["type"] = MetricsType(format);
-    answer["text"] = std::move(text);
-    reply(std::move(answer));
   });
 }
 

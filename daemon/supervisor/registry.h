@@ -17,6 +17,7 @@
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/memory_floor.h"
+#include "daemon/supervisor/monitoring.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -64,8 +65,7 @@ class Registry {
 
   void Handle(const Request& request, const Peer& peer, const Reply& reply);
 
-  // Once the runners have said what they count.
-  void Metrics(MetricsFormat format, const std::function<void(std::string)>& told) const;
+  Monitoring& monitoring() { return *monitoring_; }
 
   // For people.
   std::string Summary() const { return status_.Summary(); }
@@ -82,7 +82,6 @@ class Registry {
   void HandleWhileOff(const Request& request, const Reply& reply) const;
   // What is registered meanwhile.
   void RememberPolicy(const Json& body, const Reply& reply) const;
-  void ShowMetrics(const Json& body, const Reply& reply) const;
 
   // own: the "service_start" of its own service, null where it has none.
   Registration& Add(const MountInfo& mount, PolicyChoice choice, const Json& own);
@@ -99,7 +98,7 @@ class Registry {
   RegistrationMaker maker_;
   Registrations registrations_;
   const SavedRegistrations saved_;
-  MetricsPage metrics_;
+  const std::unique_ptr<Monitoring> monitoring_;
   ServiceOperations services_;
   const StatusPage status_;
   bool is_ending_ = false;

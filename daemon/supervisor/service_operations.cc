@@ -37,10 +37,10 @@ Json Started(const Registration& registration, const Service& service, const Jso
 
 ServiceOperations::ServiceOperations(EventLoop& loop, const Options& options,
                                      const Cgroups& cgroups, const Registrations& registrations,
-                                     const SavedRegistrations& saved, MetricsPage& metrics)
+                                     const SavedRegistrations& saved, Monitoring& monitoring)
     : registrations_(registrations),
       saved_(saved),
-      metrics_(metrics),
+      monitoring_(monitoring),
       roots_(loop, options.roots,
              [this](const std::string& handle, const std::string& id) {
                ends_.TakeEndOfRoot(handle, id);
@@ -72,12 +72,23 @@ void ServiceOperations::Ready(const Json& body, const Peer& peer, const Reply& r
         if (Registration* ready = registrations_.FindByHandle(handle); ready != nullptr) {
           Service* service = ready->services().Find(id);
           if (service != nullptr) {
-            metrics_.NoteReady(ready->mount().path, *service, answer ? *answer : Json::object());
+            NoteReady(ready->mount().path, *service, answer ? *answer : Json::object());
           }
           saved_.Save(*ready, id);
         }
         PassOn(answer, reply);
       });
+}
+
+// A service is ready once, however often it says so.
+void ServiceOperations::NoteReady(const std::string& directory, Service& service,
+                                  const Json& answer) {
+  const bool is_first = !std::exchange(service.is_ready, true);
+  const uint64_t began = std::exchange(service.started_ns, 0);
+  if (!is_first || began == 0) return;
+  const Result<std::string> treatment = JsonString(answer, "treatment", "policy");
+  monitoring_.NoteReady(directory, treatment ? *treatment : "policy",
+                        static_cast<double>(MonotonicNs() - began) / 1e9);
 }
 
 // "ready" is what service_ready says.

@@ -10,6 +10,7 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/monitoring.h"
 #include "daemon/supervisor/new_services.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
@@ -17,7 +18,6 @@
 #include "daemon/supervisor/root_watches.h"
 #include "daemon/supervisor/saved_registrations.h"
 #include "daemon/supervisor/service_ends.h"
-#include "daemon/supervisor/status_page.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
@@ -61,7 +61,7 @@ class ServiceOperations {
   // All must outlive it.
   ServiceOperations(EventLoop& loop, const Options& options, const Cgroups& cgroups,
                     const Registrations& registrations, const SavedRegistrations& saved,
-                    MetricsPage& metrics);
+                    Monitoring& monitoring);
 
   void Start(const Json& body, const Peer& peer, const Reply& reply) {
     starts_.Start(body, peer, reply);
@@ -88,10 +88,11 @@ class ServiceOperations {
   // The directory of a message, which has the service that the message names.  EACCES: it is
   // another's.
   Result<Named> Find(const Json& body, const Peer& peer) const;
+  void NoteReady(const std::string& directory, Service& service, const Json& answer);
 
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
-  MetricsPage& metrics_;
+  Monitoring& monitoring_;
   RootWatches roots_;
   ServiceEnds ends_;
   GroupWatch groups_;

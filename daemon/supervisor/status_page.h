@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what `list` and `status` show: of whatever is registered, is native, or is remembered while
 // PPC is off.
-// Owns the log that ppcd and its runners keep, and the figures for monitoring, too.
+// Owns the log that ppcd and its runners keep, too.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
 #define PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
@@ -13,7 +13,6 @@
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/supervisor/memory_floor.h"
-#include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
@@ -65,28 +64,6 @@ class StatusPage {
 //
 // Answers the request log.
 void ShowLog(const Registrations& registrations, const Json& body, const Reply& reply);
-
-// Owns what monitoring is told beside status: the starts that this ppcd has seen, and what
-// `ppcctl node` has told of the machine.
-// Threads: the loop's.
-class MetricsPage {
- public:
-  // A service is ready once, however often it says so.  `answer`: the policy's.
-  void NoteReady(const std::string& directory, Service& service, const Json& answer);
-  // Takes the request node_state.
-  void TakeNodeState(const Json& body);
-
-  // `status`: the answer to `status`, of all directories.
-  std::string Text(const Json& status, MetricsFormat format) const;
-  // The format that the request metrics asks for.
-  static Result<MetricsFormat> FormatOf(const Json& body);
-
- private:
-  StartTimes start_times_;
-  // Looking for it takes longer than this loop may.
-  Json node_state_;
-  uint64_t node_state_until_ns_ = 0;
-};
 
 }  // namespace ppc::control
 

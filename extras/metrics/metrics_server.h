@@ -2,8 +2,8 @@
 // Owns the address on which metrics are served over HTTP: GET /metrics for callers with the
 // token (OpenMetrics if they accept it), GET /health for all.  By libmicrohttpd, on the loop of
 // ppcd. Threads: the loop's.
-#ifndef PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
-#define PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
+#ifndef PPC_EXTRAS_METRICS_METRICS_SERVER_H_
+#define PPC_EXTRAS_METRICS_METRICS_SERVER_H_
 
 #include <array>
 #include <cstdint>
@@ -106,4 +106,4 @@ class MetricsServer {
 
 }  // namespace ppc::control
 
-#endif  // PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
+#endif  // PPC_EXTRAS_METRICS_METRICS_SERVER_H_
