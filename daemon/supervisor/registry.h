@@ -33,28 +33,6 @@
 
 namespace ppc::control {
 
-// Owns what registrations share, and makes them: each with a handle that none had before it.
-// Threads: the loop's.
-class RegistrationMaker {
- public:
-  // All must outlive it.
-  RegistrationMaker(EventLoop& loop, const Options& options, const MountProbe& probe,
-                    const Cgroups& cgroups, const StateDir& state);
-
-  // "dir.1", "ppc0.2": of the next one, and used up by this.
-  std::string NextHandle(const MountInfo& mount);
-  // Not started.  This must outlive it.
-  std::unique_ptr<Registration> Make(const MountInfo& mount, PolicyChoice choice,
-                                     const std::string& handle, Registration::Callbacks callbacks);
-
- private:
-  ObserverHub observers_;
-  MemoryBroker memory_;
-  ReadBroker reads_;
-  const Environment environment_;
-  uint64_t next_handle_ = 1;
-};
-
 class Registry {
  public:
   // floor: nullptr where none is asked for.
@@ -95,7 +73,12 @@ class Registry {
   const Cgroups cgroups_;
   const StateDir state_;
   OffSwitch off_switch_;
-  RegistrationMaker maker_;
+  // What registrations share.
+  ObserverHub observers_;
+  MemoryBroker memory_;
+  ReadBroker reads_;
+  const Environment environment_;
+  uint64_t next_handle_ = 1;
   Registrations registrations_;
   const SavedRegistrations saved_;
   const std::unique_ptr<Monitoring> monitoring_;

@@ -38,7 +38,8 @@ Json Started(const Registration& registration, const Service& service, const Jso
 ServiceOperations::ServiceOperations(EventLoop& loop, const Options& options,
                                      const Cgroups& cgroups, const Registrations& registrations,
                                      const SavedRegistrations& saved, Monitoring& monitoring)
-    : registrations_(registrations),
+    : loop_(loop),
+      registrations_(registrations),
       saved_(saved),
       monitoring_(monitoring),
       roots_(loop, options.roots,
@@ -47,8 +48,7 @@ ServiceOperations::ServiceOperations(EventLoop& loop, const Options& options,
              }),
       ends_(loop, registrations, saved, roots_),
       groups_(loop, options.watch_period, cgroups, registrations, ends_),
-      new_services_(options.roots, cgroups, registrations, roots_),
-      starts_(loop, registrations, saved, new_services_, roots_, groups_, ends_) {}
+      new_services_(options.roots, cgroups, registrations, roots_) {}
 
 Result<ServiceOperations::Named> ServiceOperations::Find(const Json& body, const Peer& peer) const {
   const Result<Registration*> found =
@@ -145,7 +145,7 @@ void ServiceOperations::Leave(Registration& gone) {
   }
 }
 
-void ServiceStarts::Start(Json body, const Peer& peer, const Reply& reply) {
+void ServiceOperations::Start(Json body, const Peer& peer, const Reply& reply) {
   if (body.contains("pid") && body["pid"] == 0) {
     if (peer.pid == 0) {
       return reply(ErrorAnswer(Error{ESRCH,
@@ -178,15 +178,16 @@ void ServiceStarts::Start(Json body, const Peer& peer, const Reply& reply) {
   const std::string handle = registration.handle();
   const Millis wait{std::min<int64_t>(body.value("wait_ms", kStartWaitMs), kMaxStartWaitMs)};
   asked->timer = loop_.After(wait, [this, asked, service, handle] {
-    Accept(handle, service, std::exchange(asked->reply, nullptr));
+    AcceptStart(handle, service, std::exchange(asked->reply, nullptr));
   });
   registration.Control(service.message, [this, asked, service, handle](const Result<Json>& answer) {
     if (asked->reply) loop_.Cancel(asked->timer);
-    Finish(handle, service, answer, std::exchange(asked->reply, nullptr));
+    FinishStart(handle, service, answer, std::exchange(asked->reply, nullptr));
   });
 }
 
-void ServiceStarts::Accept(const std::string& handle, const Service& started, const Reply& reply) {
+void ServiceOperations::AcceptStart(const std::string& handle, const Service& started,
+                                    const Reply& reply) {
   Registration* registration = registrations_.FindByHandle(handle);
   if (registration == nullptr) return reply(ErrorAnswer(Error{ENODEV, "the mount is gone"}));
   Service* known = registration->services().Find(started.id);
@@ -210,8 +211,8 @@ void ServiceStarts::Accept(const std::string& handle, const Service& started, co
   reply(Started(*registration, started, {{"state", "starting"}}));
 }
 
-void ServiceStarts::Finish(const std::string& handle, const Service& started,
-                           const Result<Json>& answer, const Reply& reply) {
+void ServiceOperations::FinishStart(const std::string& handle, const Service& started,
+                                    const Result<Json>& answer, const Reply& reply) {
   Registration* registration = registrations_.FindByHandle(handle);
   const bool is_plain = IsUnknownToPolicy(answer);
   if (registration == nullptr) {
