@@ -6,16 +6,15 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <span>
-#include <string_view>
 
 #include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/log.h"
+#include "daemon/base/text.h"
 #include "daemon/runner/options.h"
 #include "daemon/runner/session.h"
 #include "daemon/wire/exit_codes.h"
@@ -28,17 +27,10 @@ constexpr int kSupervisorFd = 3;
 // Lines of its log that ppcd can ask for.
 constexpr size_t kLogLines = 200;
 
-// 0: not a positive number.
-int ToPositive(std::string_view text) {
-  int number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return code == std::errc() && end == text.data() + text.size() && number > 0 ? number : 0;
-}
-
 int Main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], kServeLoadsFlag) == 0) {
-    const int lanes = ToPositive(argv[2]);
-    const int idle_ms = ToPositive(argv[3]);
+    const int lanes = WholeNumber<int>(argv[2]).value_or(0);
+    const int idle_ms = WholeNumber<int>(argv[3]).value_or(0);
     if (lanes > 0 && idle_ms > 0) return ServeLoads(lanes, idle_ms);
     std::fprintf(stderr, "ppc-runner: %s takes two positive numbers\n", kServeLoadsFlag);
     return kExitUsage;

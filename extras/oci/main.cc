@@ -101,7 +101,7 @@ Status Run(const std::string& timeout) {
   const Result<int64_t> timeout_ms = ctl::ReadWhole("the time-out", timeout, 1);
   if (!timeout_ms) return timeout_ms.error();
   Call call;
-  call.socket = ctl::FromEnvironment("PPC_SOCKET");
+  call.socket = FromEnvironment("PPC_SOCKET");
   if (call.socket.empty()) call.socket = PPC_DEFAULT_SOCKET;
   call.notes = call.socket.substr(0, call.socket.rfind('/')) + "/oci";
   call.roots = RootsFromEnvironment();
