@@ -26,7 +26,7 @@
 #include "daemon/policy/plugin.h"
 #include "sim/experiment.h"
 #include "sim/policy_test_options.h"
-#include "sim/replay/event_log_reader.h"
+#include "sim/replay/event_log.h"
 
 namespace {
 

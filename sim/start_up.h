@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/experiment.h"
-#include "sim/replay/event_log_reader.h"
+#include "sim/replay/event_log.h"
 #include "sim/shared_store.h"
 #include "sim/supervisor.h"
 

@@ -87,9 +87,9 @@ Status Session::OpenParts(const Choice& choice) {
   if (!plugin) return plugin.error();
   plugin_ = std::move(*plugin);
   if (record_path_.empty()) return Ok();
-  Result<EventLogWriter> recorder = EventLogWriter::Create(record_path_);
+  Result<std::unique_ptr<EventRecorder>> recorder = OpenRecorder(record_path_);
   if (!recorder) return recorder.error();
-  recorder_.emplace(std::move(*recorder));
+  recorder_ = *std::move(recorder);
   return Ok();
 }
 
@@ -121,7 +121,7 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.vendor_xpus = OpenVendorXpus(roots, topology->xpus);
   result.topology = std::move(*topology);
   result.options = std::move(*options);
-  result.recorder = recorder_ ? &*recorder_ : nullptr;
+  result.recorder = recorder_.get();
   result.on_hang = [this](const std::string& what) { EndHung(what); };
   result.on_start_again = [this](const std::string& id) {
     if (socket_ != nullptr) socket_->Send(Json{{"event", "service_start"}, {"service_id", id}});

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 
-#include "daemon/backend/event_log.h"
 #include "daemon/backend/factory.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -76,7 +75,7 @@ class Session {
   Json own_service_;  // "service_start" of the service in the configuration, or null
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
-  std::optional<EventLogWriter> recorder_;
+  std::unique_ptr<EventRecorder> recorder_;
   std::unique_ptr<Runtime> runtime_;
   std::mutex requests_mutex_;  // of the next two
   std::deque<Result<Json>> requests_;

@@ -20,7 +20,7 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/machine/memory_source.h"
-#include "sim/replay/event_log_reader.h"
+#include "sim/replay/event_log.h"
 
 namespace ppc {
 

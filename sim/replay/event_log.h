@@ -5,13 +5,13 @@
 // "PPCEVLOG", u32 version 1, u32 page bytes; then records: u32 type, u32 payload
 // bytes, payload.  Type 1 = a file: u64 number, u64 size, its path.  Type 2 = events,
 // 72 bytes each.  Little-endian; unknown types are skipped.
-#ifndef PPC_DAEMON_BACKEND_EVENT_LOG_H_
-#define PPC_DAEMON_BACKEND_EVENT_LOG_H_
+#ifndef PPC_SIM_REPLAY_EVENT_LOG_H_
+#define PPC_SIM_REPLAY_EVENT_LOG_H_
 
-#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/result.h"
@@ -25,22 +25,10 @@ struct LoggedFile {
   std::string path;
 };
 
-// As it lies in the log.
-struct LoggedEvent {
-  uint64_t file, offset, length, time_ns, start_ns, cgroup_id;
-  uint32_t open_id;
-  int32_t tgid, tid;
-  uint16_t cpu;
-  uint8_t kind, flags;
-  uint64_t reserved;
+struct EventLog {
+  std::vector<LoggedFile> files;
+  std::vector<Event> events;  // by time
 };
-static_assert(sizeof(LoggedEvent) == 72);
-static_assert(std::endian::native == std::endian::little);
-
-inline constexpr char kEventLogMagic[] = "PPCEVLOG";
-inline constexpr uint32_t kEventLogVersion = 1;
-inline constexpr uint32_t kFileRecord = 1;
-inline constexpr uint32_t kEventsRecord = 2;
 
 class EventLogWriter {
  public:
@@ -61,6 +49,8 @@ class EventLogWriter {
   int error_ = 0;
 };
 
+Result<EventLog> ReadEventLog(const std::string& path);
+
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_EVENT_LOG_H_
+#endif  // PPC_SIM_REPLAY_EVENT_LOG_H_
