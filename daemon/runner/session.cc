@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -23,6 +24,9 @@
 
 namespace ppc {
 namespace {
+
+// Of its log, that ppcd can ask for.
+constexpr size_t kLogLines = 200;
 
 // Without that member the memory is not shared.
 uint64_t MemoryShareOf(const Json& message, const char* key) {
@@ -52,7 +56,18 @@ UniqueFd OpenSignals() {
 
 }  // namespace
 
-Session::Session() : signals_(OpenSignals()) {}
+Session::Session(LogLevel level) : signals_(OpenSignals()) {
+  SetLog("ppc-runner", level);
+  KeepLog(kLogLines);
+  signal(SIGPIPE, SIG_IGN);
+  // Few arenas: the runner's threads allocate little, and its memory is limited.
+  mallopt(M_ARENA_MAX, 2);
+  // Large blocks that are needed once, such as a decoded template, return to the system when freed;
+  // the default threshold would grow with the first of them.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  // With huge pages enabled for all memory, a touched stack would take 2 MiB.
+  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+}
 
 Session::~Session() {
   if (socket_ != nullptr) socket_->StopReading();

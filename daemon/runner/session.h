@@ -10,11 +10,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "daemon/backend/factory.h"
 #include "daemon/base/json.h"
+#include "daemon/base/log.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/exec/runtime.h"
@@ -25,8 +26,9 @@ namespace ppc {
 
 class Session {
  public:
-  // Before any thread exists: from now on SIGINT and SIGTERM arrive through a descriptor.
-  Session();
+  // Before any thread exists: from now on SIGINT and SIGTERM arrive through a descriptor, and the
+  // process logs from this level on, and is careful with memory.
+  explicit Session(LogLevel level);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -83,6 +85,9 @@ class Session {
   bool is_answering_ = false;  // the executor's
   std::unique_ptr<LineSocket> socket_;
 };
+
+// With a command line: without a supervisor, see extras/standalone.  Returns the exit status.
+int RunStandalone(std::span<char* const> arguments);
 
 }  // namespace ppc
 

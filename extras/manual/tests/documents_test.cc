@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "daemon/cli/command_line.h"
-#include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
 #include "extras/manual/manual.h"
 #include "extras/oci/programs.h"
+#include "extras/standalone/options.h"
 #include "sim/policy_test_options.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/cli/shown_commands.h"
+#include "extras/manual/tests/shown_commands.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/runner/options.h"
+#include "extras/standalone/options.h"
 
 #include <array>
 #include <cerrno>
@@ -45,8 +45,6 @@ const cli::Program& RunnerProgram() { return kProgram; }
 
 Result<RunnerOptions> ParseRunnerOptions(std::span<char* const> arguments) {
   RunnerOptions options;
-  // ppcd starts it without arguments: nothing to parse or to allocate.
-  if (arguments.empty()) return options;
   const Result<cli::Parsed> parsed = cli::Parse(kProgram, arguments);
   if (!parsed) return parsed.error();
   const cli::Args& args = parsed->args;

@@ -2,8 +2,8 @@
 // Owns finding the command lines of our programs in documents: fenced blocks and `spans`; in Exec
 // lines of units; in the README.Debian and manifests of packages; and what tests run of them.
 // Threads: pure functions, any thread.
-#ifndef PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
-#define PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
+#ifndef PPC_EXTRAS_MANUAL_TESTS_SHOWN_COMMANDS_H_
+#define PPC_EXTRAS_MANUAL_TESTS_SHOWN_COMMANDS_H_
 
 #include <string>
 #include <vector>
@@ -44,4 +44,4 @@ std::vector<std::string> CallsOf(const TestText& test, const std::string& comman
 
 }  // namespace ppc::cli
 
-#endif  // PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
+#endif  // PPC_EXTRAS_MANUAL_TESTS_SHOWN_COMMANDS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every command line of our programs in the documents is one that they take, and a test runs it.
-#include "tests/unit/cli/shown_commands.h"
+#include "extras/manual/tests/shown_commands.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "daemon/cli/command_line.h"
-#include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "extras/standalone/options.h"
 #include "sim/policy_test_options.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/program.h"

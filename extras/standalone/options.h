@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the command line of ppc-runner.
-#ifndef PPC_DAEMON_RUNNER_OPTIONS_H_
-#define PPC_DAEMON_RUNNER_OPTIONS_H_
+#ifndef PPC_EXTRAS_STANDALONE_OPTIONS_H_
+#define PPC_EXTRAS_STANDALONE_OPTIONS_H_
 
 #include <span>
 #include <string>
@@ -28,4 +28,4 @@ const cli::Program& RunnerProgram();
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_RUNNER_OPTIONS_H_
+#endif  // PPC_EXTRAS_STANDALONE_OPTIONS_H_
