@@ -197,8 +197,7 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
     executor_->CatchUp(now, service);
   };
   const auto prepare = [this, call] { Prepare(call.get()); };
-  const Result<std::string> op = JsonString(call->message, "op", "");
-  if (!op || *op != "explain_pid") return Do(prepare, apply);
+  if (JsonText(call->message, "op") != "explain_pid") return Do(prepare, apply);
   // The one message that reads what a process keeps to itself while it hangs.
   if (LookUp(prepare, apply)) return;
   call->error = Error{EAGAIN, "too many processes are being looked up; try again"};

@@ -28,13 +28,6 @@ namespace {
 // Of its log, that ppcd can ask for.
 constexpr size_t kLogLines = 200;
 
-// Without that member the memory is not shared.
-uint64_t MemoryShareOf(const Json& message, const char* key) {
-  const auto share = message.find(key);
-  const bool is_there = share != message.end() && share->is_number_unsigned();
-  return is_there ? share->get<uint64_t>() : kNoMemoryShare;
-}
-
 // The runtime's options, from the message or else from the configuration.
 Json RuntimeIn(const Json& message) {
   const Json runtime = message.value("runtime", Json());
@@ -187,7 +180,7 @@ Status Session::Open(const Json& message) {
   Result<RuntimeConfig> config = MakeConfig(message, choice->directory);
   if (!config) return config.error();
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
-  runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
+  runtime->SetMemoryShare(JsonNumber(message, "memory_share").value_or(kNoMemoryShare));
   runtime->SetReadShares(message.value("reads", Json()));
   // A wrong configuration fails the registration; one that worked before may only lack an XPU now.
   const Result<Json> own = control::ServiceInConfig(message.value("config", Json()));
@@ -274,9 +267,9 @@ void Session::AnswerNext() {
     AnswerNext();
   };
   const Json id = IdOf(request);
-  const Result<std::string> op = request ? JsonString(*request, "op", "") : request.error();
-  if (op && *op == "memory") {
-    runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
+  const std::string op = request ? JsonText(*request, "op") : "";
+  if (op == "memory") {
+    runtime_->SetMemoryShare(JsonNumber(*request, "share").value_or(kNoMemoryShare));
     return runtime_->Do(
         [this, id, groups = runtime_->ServiceCgroups(), reads = request->value("reads", Json())] {
           runtime_->SetReadShares(reads);
@@ -284,14 +277,14 @@ void Session::AnswerNext() {
         },
         next);
   }
-  if (op && *op == "control" && request->contains("message") && (*request)["message"].is_object()) {
+  if (op == "control" && request->contains("message") && (*request)["message"].is_object()) {
     return runtime_->Control((*request)["message"], [this, id, next](const Result<Json>& reply) {
       Send(reply ? Result<Json>(Json{{"reply", *reply}}) : reply, id);
       malloc_trim(0);  // a start makes tables of which a tenth stays
       runtime_->Do(nullptr, next);
     });
   }
-  const Result<Json> answer = op ? Handle(*request) : op.error();
+  const Result<Json> answer = request ? Handle(*request) : request.error();
   runtime_->Do([this, answer, id] { Send(answer, id); }, next);
 }
 

@@ -29,11 +29,6 @@ Json InOrder(Json mounts) {
   return mounts;
 }
 
-uint64_t TimeOf(const Json& line) {
-  const Json time_ns = JsonMember(line, "time_ns");
-  return time_ns.is_number_unsigned() ? time_ns.get<uint64_t>() : 0;
-}
-
 // Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.
 bool IsAbout(const std::string& text, const std::string& path) {
   for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
@@ -191,7 +186,8 @@ void ShowLog(const Registrations& registrations, const Json& body, const Reply& 
   const auto gathered = std::make_shared<Gathered>();
   const auto finish_one = [gathered, reply] {
     if (--gathered->missing > 0) return;
-    std::ranges::stable_sort(gathered->lines, {}, [](const Json& line) { return TimeOf(line); });
+    std::ranges::stable_sort(gathered->lines, {},
+                             [](const Json& line) { return JsonCount(line, "time_ns"); });
     Json answer = OkAnswer();
     answer["lines"] = gathered->lines;
     reply(std::move(answer));

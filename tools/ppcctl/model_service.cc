@@ -37,8 +37,8 @@ void AddMember(Json& params, const char* key, const std::vector<std::string>& wo
   const std::string text = OptionValue(words, {option}).value_or("");
   const Result<Json> json = ParseJsonObject(text, "the option");
   if (!json) return;
-  const Result<std::string> value = JsonString(*json, member, "");
-  if (value && !value->empty()) params[key] = *value;
+  const std::string value = JsonText(*json, member);
+  if (!value.empty()) params[key] = value;
 }
 
 void AddText(Json& params, const char* key, const std::vector<std::string>& words,

@@ -97,12 +97,8 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
 
 std::string GuardLine(const Json& service) {
   const Json& guard = JsonMember(service, "guard");
-  const auto word = [&guard](const char* key) {
-    const Json& value = JsonMember(guard, key);
-    return value.is_string() ? value.get<std::string>() : "";
-  };
-  const std::string state = word("state");
-  const std::string reason = word("reason");
+  const std::string state = JsonText(guard, "state");
+  const std::string reason = JsonText(guard, "reason");
   if (state.empty() || state == "open") return "";
   return reason.empty() ? state : state + ": " + reason;
 }
