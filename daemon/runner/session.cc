@@ -25,7 +25,7 @@
 namespace ppc {
 namespace {
 
-// Of its log, that ppcd can ask for.
+// Lines of its log that ppcd can ask for.
 constexpr size_t kLogLines = 200;
 
 // The runtime's options, from the message or else from the configuration.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppc-oci-manual: prints the manual page of ppc-oci-hook or ppc-oci-worker, for the build.
+#include "extras/manual/manual.h"
+
 #include <cstdio>
 #include <cstring>
 
-#include "extras/manual/manual.h"
 #include "extras/oci/programs.h"
 
 int main(int argc, char** argv) {

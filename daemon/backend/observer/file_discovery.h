@@ -64,9 +64,10 @@ class FileDiscovery {
   virtual void SetUnits(uint64_t file, uint16_t units) = 0;
 };
 
-// Of the directory `root`; the kernel's list gets at most `in_kernel` files.  is_anothers: by
-// stat() and the name below the root, whether the file is listed by name or lies in a registered
-// directory below.  programs must outlive the result.  nullptr: built without extras/discovery.
+// Discovers files of the directory `root`; the kernel's list gets at most `in_kernel` of them.
+// is_anothers: by stat() and the name below the root, whether a file is listed by name or lies in a
+// registered directory below.  programs must outlive the result.  nullptr: built without
+// extras/discovery.
 std::unique_ptr<FileDiscovery> MakeFileDiscovery(
     const std::string& root, ObserverPrograms* programs, size_t in_kernel,
     std::function<bool(const struct stat& info, const std::string& name)> is_anothers);

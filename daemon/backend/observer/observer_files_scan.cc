@@ -197,7 +197,7 @@ void ObserverFiles::StartDiscovery(int fd) {
                               "none by number: the others keep the kernel's own read-ahead");
 }
 
-// Of a discovered file: it is listed, or lies in a directory that is registered itself.
+// Whether a discovered file is listed, or lies in a directory that is registered itself.
 bool ObserverFiles::IsAnothers(const struct stat& info, const std::string& name) {
   bool is_listed = false;
   {

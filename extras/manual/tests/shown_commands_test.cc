@@ -156,7 +156,7 @@ Shown AllShown() {
   return shown;
 }
 
-// Of this project's tests, those of extras/ as well; not this one, which only names commands.
+// This project's tests, those of extras/ as well; not this one, which only names commands.
 std::vector<TestText> AllTests() {
   const fs::path top = PPC_TEST_SOURCE_DIR;
   std::vector<TestText> tests;
