@@ -15,7 +15,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
-#include "extras/learn/open_models.h"
+#include "extras/learnt_models/open_models.h"
 
 namespace ppc::ctl {
 namespace {

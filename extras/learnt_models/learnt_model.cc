@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/learn/learnt_model.h"
+#include "extras/learnt_models/learnt_model.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
 // Owns what is remembered of a command whose words name no model: which one it read the last time.
 // A small file per command beside the templates.
 // Threads: one at a time.
-#ifndef PPC_EXTRAS_LEARN_LEARNT_MODEL_H_
-#define PPC_EXTRAS_LEARN_LEARNT_MODEL_H_
+#ifndef PPC_EXTRAS_LEARNT_MODELS_LEARNT_MODEL_H_
+#define PPC_EXTRAS_LEARNT_MODELS_LEARNT_MODEL_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/base/result.h"
-#include "extras/learn/open_models.h"
+#include "extras/learnt_models/open_models.h"
 #include "tools/ppcctl/model_find.h"
 
 namespace ppc::ctl {
@@ -46,4 +46,4 @@ class LearntModel {
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_EXTRAS_LEARN_LEARNT_MODEL_H_
+#endif  // PPC_EXTRAS_LEARNT_MODELS_LEARNT_MODEL_H_

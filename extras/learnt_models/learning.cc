@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "extras/learn/learnt_model.h"
-#include "extras/learn/open_models.h"
+#include "extras/learnt_models/learnt_model.h"
+#include "extras/learnt_models/open_models.h"
 #include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/text.h"

@@ -3,8 +3,8 @@
 // whose words name none.
 // Lists the descendants of a process.
 // Threads: a watch looks from a thread of its own; the rest is for any.
-#ifndef PPC_EXTRAS_LEARN_OPEN_MODELS_H_
-#define PPC_EXTRAS_LEARN_OPEN_MODELS_H_
+#ifndef PPC_EXTRAS_LEARNT_MODELS_OPEN_MODELS_H_
+#define PPC_EXTRAS_LEARNT_MODELS_OPEN_MODELS_H_
 
 #include <sys/types.h>
 
@@ -54,4 +54,4 @@ class OpenModelsWatch {
 
 }  // namespace ppc::ctl
 
-#endif  // PPC_EXTRAS_LEARN_OPEN_MODELS_H_
+#endif  // PPC_EXTRAS_LEARNT_MODELS_OPEN_MODELS_H_

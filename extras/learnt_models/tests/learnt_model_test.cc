@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is learnt of a command by the files that it opens.
-#include "extras/learn/learnt_model.h"
+#include "extras/learnt_models/learnt_model.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-#include "extras/learn/open_models.h"
+#include "extras/learnt_models/open_models.h"
 #include "tests/unit/child.h"
 #include "tests/unit/temp_tree.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/learn/open_models.h"
+#include "extras/learnt_models/open_models.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
