@@ -11,6 +11,7 @@ from .store import INSIDE, quietly
 MAKERS = {
     "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
     "llama-experts": ("light", "make_gguf.py", ("experts.gguf", "16", "1024", "32", "4")),
+    "llama-two": ("light", "make_gguf.py", ("a.gguf,b.gguf", "20", "1024")),
     "hf": ("torch", "make_hf.py", ("24", "2048")),
     "openvino": ("light", "make_openvino.py", ()),
     "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),

@@ -46,7 +46,8 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
             stale_files_ += following_->Learn(found);
             return true;
           },
-          [this] { FetchNewer(); }) {}
+          [this] { FetchNewer(); }),
+      idle_models_(&run_) {}
 
 // ------------------------------------------------------------------- starting
 
@@ -200,14 +201,16 @@ uint32_t Service::want() const {
     default:
       if (passes_ != nullptr && passes_->is_on()) return PPC_WANT_PROGRESS | PPC_WANT_EVICT;
       if (has_experts() && experts_->IsOn()) return PPC_WANT_PROGRESS;
-      return evict_all_ ? PPC_WANT_EVICT : 0;
+      if (evict_all_) return PPC_WANT_EVICT;
+      return mode_ == Mode::kServing && idle_models_.WantsHits() ? PPC_WANT_PROGRESS : 0;
   }
 }
 
 uint64_t Service::beacon_bytes() const {
   if (passes_ != nullptr && passes_->is_on()) return kMiB;
   if (has_experts() && experts_->IsOn()) return kMiB;
-  return mode_ == Mode::kUse ? following_->beacon_bytes() : 0;
+  if (mode_ == Mode::kUse) return following_->beacon_bytes();
+  return idle_models_.WantsHits() ? kMiB : 0;
 }
 
 bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
@@ -221,6 +224,7 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 
 void Service::Event(const miss_io& event) {
   NoteMissedAgain(event);
+  idle_models_.Note(event);
   if (run_.is_awaited) {
     // What the process that failed did last may be told late.
     if (event.time_ns < run_.start_ns) return;
@@ -300,6 +304,8 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
+  } else if (!is_contended && EvictIdle(held, out)) {
+    return;
   } else if (follows() && (is_contended || !IsAtEnd()) && MayGoOn()) {
     // At the end of the load nothing of it needs room any more, and readers may compute from what
     // they have mapped.
@@ -308,8 +314,20 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   }
 }
 
+// The first pass over what is listed makes room for itself.
+bool Service::EvictIdle(const Evictor::Held& held, IoList* out) {
+  if (!idle_models_.MayHaveIdle() || is_stopped_ || IsSeenToCompute()) return false;
+  if (follows() && following_->constrained() && !is_reload_) return false;
+  return idle_models_.Evict(held, follows() ? following_->NextLoad() : 0, out);
+}
+
 bool Service::Done(const ppc_result& result) {
-  if (following_ == nullptr || result.cookie >> 56 != run_.slot + 1) return false;
+  if (result.cookie >> 56 != run_.slot + 1) return false;
+  if (idle_models_.Owns(result.cookie)) {
+    idle_models_.Done(result);
+    return true;
+  }
+  if (following_ == nullptr) return false;
   if (passes_ != nullptr && passes_->Owns(result.cookie)) {
     passes_->Done(result);
     return true;

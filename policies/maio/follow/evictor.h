@@ -65,7 +65,6 @@ class Evictor {
   void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
 
   uint64_t distance() const { return distance_; }
-  uint64_t dropping_bytes() const { return dropping_; }  // asked to drop, memory still counts them
   uint64_t position(uint32_t group) const { return position_[group]; }
   uint64_t cookie() const { return cookie_; }
   const EvictorStats& stats() const { return stats_; }

@@ -49,6 +49,8 @@ class Following {
   }
   // There is something that it has not loaded.
   bool IsLoading() const { return !planner_->finished() || !small_->finished(); }
+  // The number of the file that is loaded next; 0: nothing is.
+  uint64_t NextLoad() { return run_->config.prefetch ? planner_->NextFile() : 0; }
   // Drops whatever is left; false once there is nothing to do any more.
   bool EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out);
   void Done(const ppc_result& result);
