@@ -138,7 +138,7 @@ bool Service::MayStartOver() {
   if (is_reload_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
-  following_->End();
+  following_->Pause();
   following_.reset();
   lookup_queue_.End();
   recording_.reset();  // of half a load
@@ -176,7 +176,7 @@ void Service::FetchShared(uint64_t known_ns) {
 // Used at once if nothing was read yet; else the next start uses it.
 void Service::Fetched() {
   if (run_.last_event_ns != 0 || (mode_ != Mode::kRecord && mode_ != Mode::kUse)) return;
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   following_.reset();
   recording_.reset();
   mode_ = Mode::kStarting;
@@ -261,7 +261,7 @@ void Service::Reload(const miss_io& event) {
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
     if (ready_ns_ != 0) {
-      following_->End();
+      following_->Pause();
       is_reload_ = true;
       (void)Start();
       return;
@@ -296,8 +296,8 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   if (passes_ != nullptr) passes_->Evict(held, out);
   if (evict_all_) {
-    // A process that still maps the model may compute from it.
-    const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
+    // A process that still maps the model may compute from it, unless it says that it has loaded.
+    const bool may_unmap = is_stopped_ || (run_.config.at_ready == AtReady::kAll && ready_ns_ != 0);
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
   } else if (follows() && (is_contended || !IsAtEnd()) && MayGoOn()) {
@@ -362,6 +362,8 @@ void Service::EndLoad(bool is_over) {
     following_->Pause();
     // A reader that only pauses will read what it has not read yet.
     if (is_over) Judge(/*is_ready=*/true);
+    evict_all_ =
+        is_over && ready_ns_ == 0 && run_.config.bar && run_.config.at_ready == AtReady::kAll;
   }
   lookup_queue_.End();
   is_reload_ = false;
