@@ -70,8 +70,7 @@ Json Service::Await() {
 }
 
 bool Service::Join(const ServiceSpec& spec) {
-  const bool is_on_its_way = mode_ == Mode::kUse || mode_ == Mode::kStarting || is_held_back_;
-  if (!run_.is_awaited || !is_on_its_way || spec != run_.spec) return false;
+  if (!run_.is_awaited || !(loads() || is_held_back_) || spec != run_.spec) return false;
   Joined();
   return true;
 }
