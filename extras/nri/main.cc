@@ -39,7 +39,8 @@ bool IsOurs(const oci::Container& container) {
 }
 
 Status Tell(const Event& event, unsigned timeout_ms) {
-  const oci::Call call = oci::CallOfEnvironment(timeout_ms);
+  oci::Call call = oci::CallOfEnvironment(timeout_ms);
+  call.may_register = false;
   switch (event.what) {
     case Event::What::kCreate:
       // A runtime that hides the sandbox's process: the load begins with the container.
@@ -52,6 +53,8 @@ Status Tell(const Event& event, unsigned timeout_ms) {
 }
 
 [[noreturn]] void Work(const Event& event, unsigned timeout_ms) {
+  // The connection ends with its owner, whatever this process hangs in.
+  CloseFrom(STDERR_FILENO + 1);
   // A directory without host files: a word of a command must not match a path of the host.
   if (chdir("/proc/self/attr") != 0 && chdir("/") != 0) _exit(1);
   const Status status = Tell(event, timeout_ms);

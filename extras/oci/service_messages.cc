@@ -27,6 +27,13 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
   if (!list) return list.error();
   const ctl::Place place = ctl::FindPlace(list->value("mounts", Json::array()), request);
   const bool is_new = place.policy.empty() || !request.policy.empty();
+  if (is_new && !call.may_register) {
+    return Error{EPERM, place.policy.empty()
+                            ? place.directory +
+                                  ": no policy is registered here (ppcctl reg_policy " +
+                                  place.directory + " maio)"
+                            : "ppc.policy: an operator chooses the policy (ppcctl reg_policy)"};
+  }
   if (is_new) {
     Status status =
         lines->Send({{"op", "reg_policy"},

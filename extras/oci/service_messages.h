@@ -19,6 +19,8 @@ struct Call {
   SysRoots roots;
   unsigned timeout_ms = 0;
   uint64_t deadline_ns = 0;
+  // False: the container's author is no operator, and uses what is registered.
+  bool may_register = true;
 };
 // By $PPC_SOCKET; its time begins now.
 Call CallOfEnvironment(unsigned timeout_ms);
