@@ -71,8 +71,7 @@ Json Service::Await() {
 }
 
 bool Service::Join(const ServiceSpec& spec) {
-  const bool is_on_its_way = mode_ == Mode::kUse || mode_ == Mode::kStarting || is_held_back_;
-  if (!run_.is_awaited || !is_on_its_way || spec != run_.spec) return false;
+  if (!run_.is_awaited || !(loads() || is_held_back_) || spec != run_.spec) return false;
   Joined();
   return true;
 }
@@ -139,7 +138,7 @@ bool Service::MayStartOver() {
   if (is_reload_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
-  following_->End();
+  following_->Pause();
   following_.reset();
   lookup_queue_.End();
   recording_.reset();  // of half a load
@@ -177,7 +176,7 @@ void Service::FetchShared(uint64_t known_ns) {
 // Used at once if nothing was read yet; else the next start uses it.
 void Service::Fetched() {
   if (run_.last_event_ns != 0 || (mode_ != Mode::kRecord && mode_ != Mode::kUse)) return;
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   following_.reset();
   recording_.reset();
   mode_ = Mode::kStarting;
@@ -265,7 +264,7 @@ void Service::Reload(const miss_io& event) {
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
     if (ready_ns_ != 0) {
-      following_->End();
+      following_->Pause();
       is_reload_ = true;
       (void)Start();
       return;
@@ -300,8 +299,8 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   if (passes_ != nullptr) passes_->Evict(held, out);
   if (evict_all_) {
-    // A process that still maps the model may compute from it.
-    const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
+    // A process that still maps the model may compute from it, unless it says that it has loaded.
+    const bool may_unmap = is_stopped_ || (run_.config.at_ready == AtReady::kAll && ready_ns_ != 0);
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
   } else if (!is_contended && EvictIdle(held, out)) {
@@ -380,6 +379,8 @@ void Service::EndLoad(bool is_over) {
     following_->Pause();
     // A reader that only pauses will read what it has not read yet.
     if (is_over) Judge(/*is_ready=*/true);
+    evict_all_ =
+        is_over && ready_ns_ == 0 && run_.config.bar && run_.config.at_ready == AtReady::kAll;
   }
   lookup_queue_.End();
   is_reload_ = false;

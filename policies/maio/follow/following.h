@@ -69,8 +69,6 @@ class Following {
   void Pause();
   // A reader that had paused goes on where it was.
   void GoOn();
-  // As Pause(), for good.
-  void End();
 
   // As SmallFiles::Learn.
   uint32_t Learn(std::span<const FileLookup> found) {
@@ -139,7 +137,6 @@ class Following {
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
-  void StopLoads();
   StatusSources Parts() const;
 
   ServiceRun* const run_;
