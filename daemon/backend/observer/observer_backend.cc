@@ -18,6 +18,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc {
 namespace {
@@ -145,7 +146,8 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
-  if (io_->HasDrops()) {
+  if (io_->kept().IsStreamed()) caps.limits.emplace_back(kStreamedLimit);
+  if (io_->kept().HasDrops()) {
     caps.limits.emplace_back(
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");

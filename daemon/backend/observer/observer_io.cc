@@ -43,7 +43,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
 void ObserverIo::Note(const Event& event) {
   if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
-  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
+  if (kept_.IsFuse()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
 }
 
 uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
@@ -61,6 +61,7 @@ LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
 }
 
 Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
+  if (kept_.IsStreamed()) return LoadResult{.stop = LoadStop::kLater};
   // Keeping thousands of small files a second open would use up all descriptors.
   const Result<OpenFiles::Fd> fd = files_.Open(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();

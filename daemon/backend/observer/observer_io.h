@@ -120,8 +120,7 @@ class ObserverIo {
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
-  // For `status`.
-  bool HasDrops() const { return kept_.HasDrops(); }
+  const KeptCache& kept() const { return kept_; }
 
  private:
   Result<uint64_t> Cached(uint64_t file, const OpenFiles::Opened& open, uint64_t offset,
