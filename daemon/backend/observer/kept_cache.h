@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a FUSE server makes of opens and loads.  One without FOPEN_KEEP_CACHE empties the
 // file's cache at each open: there, pages loaded before the service's own open are lost, and an
-// open of ours drops what the service has read.
+// open of ours drops what the service has read.  s3fs fetches tens of MiB for one read, and forgets
+// them when the file is closed.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_

@@ -328,6 +328,10 @@ Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
 
 Result<size_t> ObserverBackend::Read(const std::string& path, uint64_t offset,
                                      std::span<uint8_t> buffer) {
+  if (io_->kept().IsFuse()) {
+    const Result<FileInfo> file = Lookup(path);
+    if (file) return io_->Read(file->file, path, offset, buffer);
+  }
   return names_.Read(path, offset, buffer);
 }
 

@@ -120,6 +120,10 @@ class ObserverIo {
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
+  // See Backend::Read; the file stays open.
+  Result<size_t> Read(uint64_t file, const std::string& path, uint64_t offset,
+                      std::span<uint8_t> buffer);
+
   const KeptCache& kept() const { return kept_; }
 
  private:

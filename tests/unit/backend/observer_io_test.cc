@@ -50,6 +50,16 @@ class ObserverMountTest : public ClosedObserverTest {
     backend_.reset();
     return Open(SysRoots{.proc = tree_.Root()});
   }
+  // Descriptors of this process that are the file.
+  int Opens(const std::string& name) const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      count += std::filesystem::read_symlink(entry.path(), gone) == Path(name);
+    }
+    return count;
+  }
+
   TempTree tree_;
 };
 
@@ -65,6 +75,17 @@ TEST_F(ObserverMountTest, NothingIsLoadedFromRclone) {
     EXPECT_EQ(std::ranges::count(limits, std::string(kStreamedLimit)), is_rclone ? 1 : 0);
     backend_.reset();
     Drop("model");
+  }
+}
+
+// Each open of a FUSE file may cost its server a download.
+TEST_F(ObserverMountTest, AFuseFileThatWasReadStaysOpen) {
+  std::vector<uint8_t> buffer(64 << 10);
+  for (const std::string type : {"ext4", "fuse.s3fs"}) {
+    if (!OpenOn(type)) GTEST_SKIP() << why_not_;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(Value(backend_->Read("model", 0, buffer)), buffer.size());
+    EXPECT_EQ(Opens("model"), type == "ext4" ? 0 : 1);
+    EXPECT_EQ(buffer[100], static_cast<uint8_t>(100 * 31 / 7));
   }
 }
 
