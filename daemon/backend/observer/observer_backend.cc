@@ -146,6 +146,8 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
+  // JuiceFS follows two streams of an open file; of more it fetches parts twice.
+  if (io_->kept().IsFuse()) caps.least_loads = caps.most_loads = 2;
   if (io_->kept().IsStreamed()) caps.limits.emplace_back(kStreamedLimit);
   if (io_->kept().HasDrops()) {
     caps.limits.emplace_back(

@@ -85,6 +85,7 @@ TEST_F(ObserverMountTest, AFuseFileThatWasReadStaysOpen) {
     if (!OpenOn(type)) GTEST_SKIP() << why_not_;
     for (int i = 0; i < 2; ++i) EXPECT_EQ(Value(backend_->Read("model", 0, buffer)), buffer.size());
     EXPECT_EQ(Opens("model"), type == "ext4" ? 0 : 1);
+    EXPECT_EQ(backend_->Caps().most_loads, type == "ext4" ? 16 : 2);
     EXPECT_EQ(buffer[100], static_cast<uint8_t>(100 * 31 / 7));
   }
 }
