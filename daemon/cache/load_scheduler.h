@@ -40,7 +40,7 @@ namespace ppc {
 // What can be set of the loader.
 struct LoaderOptions {
   uint64_t chunk_bytes = 8 << 20;
-  int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, Capabilities::least_loads, 16)
+  int threads_per_node = 0;  // 0: clamp(CPUs of the node / 4, Caps().least_loads, most_loads)
   size_t max_items = 131072;
   int small_loads = 0;                    // small items under way at once; 0 = as all others
   bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/machine/mount_table.h"
 
+#include <sys/sysmacros.h>
+
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -68,6 +70,13 @@ const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::str
     best = &entry;
   }
   return best;
+}
+
+std::string MountType(const SysRoots& roots, dev_t device) {
+  const std::string dev = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  for (const MountEntry& entry : ReadMountTable(roots))
+    if (entry.dev == dev) return entry.type;
+  return "";
 }
 
 std::string NormalPath(const std::string& path) {

@@ -18,6 +18,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc {
 namespace {
@@ -139,7 +140,10 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
-  if (io_->HasDrops()) {
+  // JuiceFS follows two streams of an open file; of more it fetches parts twice.
+  if (io_->kept().IsFuse()) caps.least_loads = caps.most_loads = 2;
+  if (io_->kept().IsStreamed()) caps.limits.emplace_back(kStreamedLimit);
+  if (io_->kept().HasDrops()) {
     caps.limits.emplace_back(
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
@@ -330,6 +334,10 @@ Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
 
 Result<size_t> ObserverBackend::Read(const std::string& path, uint64_t offset,
                                      std::span<uint8_t> buffer) {
+  if (io_->kept().IsFuse()) {
+    const Result<FileInfo> file = Lookup(path);
+    if (file) return io_->Read(file->file, path, offset, buffer);
+  }
   return names_.Read(path, offset, buffer);
 }
 

@@ -11,6 +11,7 @@
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_range.h"
+#include "daemon/backend/root_files.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/cgroup.h"
@@ -24,7 +25,7 @@ constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;   // while files are open
 constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside it have pages
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
-constexpr uint64_t kKeepNs = 30 * kNsPerSec;    // opening it again would drop its reader's pages
+constexpr uint64_t kKeepNs = 30 * kNsPerSec;    // opening it again would drop, or fetch, its pages
 constexpr uint64_t kSampledNs = 5 * kNsPerSec;  // the samples come to a file by turns
 
 }  // namespace
@@ -43,7 +44,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
 void ObserverIo::Note(const Event& event) {
   if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
-  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
+  if (kept_.IsFuse()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
 }
 
 uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
@@ -61,6 +62,7 @@ LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
 }
 
 Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
+  if (kept_.IsStreamed()) return LoadResult{.stop = LoadStop::kLater};
   // Keeping thousands of small files a second open would use up all descriptors.
   const Result<OpenFiles::Fd> fd = files_.Open(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();
@@ -223,6 +225,14 @@ Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_
   }
   if (is_kept) files_.Keep(file, kSampledNs);
   return Cached(file, *fd, offset, length, {});
+}
+
+Result<size_t> ObserverIo::Read(uint64_t file, const std::string& path, uint64_t offset,
+                                std::span<uint8_t> buffer) {
+  const Result<OpenFiles::Fd> fd = files_.Open(file);
+  if (!fd) return fd.error();
+  files_.Keep(file, kKeepNs);
+  return ReadAt((*fd)->Get(), path, offset, buffer);
 }
 
 Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {

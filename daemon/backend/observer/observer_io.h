@@ -123,8 +123,11 @@ class ObserverIo {
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
-  // For `status`.
-  bool HasDrops() const { return kept_.HasDrops(); }
+  // See Backend::Read; the file stays open.
+  Result<size_t> Read(uint64_t file, const std::string& path, uint64_t offset,
+                      std::span<uint8_t> buffer);
+
+  const KeptCache& kept() const { return kept_; }
 
  private:
   Result<uint64_t> Cached(uint64_t file, const OpenFiles::Opened& open, uint64_t offset,
