@@ -34,7 +34,7 @@ SERVERS = "12-servers"
 SERVER_MODELS = {"llama-sparse": "sparse.gguf", "llama-experts": "experts.gguf", "llama-small": "small.gguf"}
 SERVER_IMAGES = {"elastic": ("llama-sparse",) * 3, "sequence": ("llama-small", "llama-sparse", "llama-experts")}
 # Each server has so many: three that compute and the slow disks share the two of a small machine.
-SERVER_CPUS = {"elastic": 0.5, "sequence": 1.0}
+SERVER_CPUS = {"elastic": 0.4, "sequence": 1.0}
 SERVER_SYSTEMS = ("native", "precache", "maio")
 TOKEN_STEP_S = 0.5
 MEASURE_S, PERIOD_S, SEQUENCE_TOKENS = 12.0, 30.0, 16

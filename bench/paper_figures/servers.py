@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figure 12 with llama-server: servers on nodes of their own, each with a slow disk that nothing is cached of."""
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -17,6 +18,7 @@ from . import balancer, catalog, sitting
 PORT = 18461
 WAYS = {"native": ppc.Native, "precache": ppc.Native, "maio": ppc.Run}
 END_S = 30.0
+CACHE_TRIES = 3  # another process may drop caches
 
 
 class Server:
@@ -66,11 +68,13 @@ class Node:
         disk.make_cold(os.path.dirname(self.file))
 
     def cache(self):
-        with open(self.file, "rb") as file:
-            while file.read(1 << 20):
-                pass
-        if not all(residency.of_file(self.file)):
-            raise SuiteError(f"{self.file}: not all of it is cached")
+        for _ in range(CACHE_TRIES):
+            with open(self.file, "rb") as file:
+                while file.read(1 << 20):
+                    pass
+            if all(residency.of_file(self.file)):
+                return
+        raise SuiteError(f"{self.file}: not all of it stays cached")
 
     @contextlib.contextmanager
     def server(self, build, system, experiment):
@@ -128,8 +132,9 @@ class Servers:
             tokens = self._tokens(nodes[0]) if start.model == "elastic" else catalog.SEQUENCE_TOKENS
             for node in nodes:
                 node.make_cold()
-                if start.system == "precache":
-                    node.cache()
+            if start.system == "precache":
+                with concurrent.futures.ThreadPoolExecutor() as pool:
+                    list(pool.map(Node.cache, nodes))
             watch = disturbance.Watch([os.getpid(), *(pid for node in nodes for pid in node.disk.pids())])
             before = [node.disk.counters().read_bytes() for node in nodes]
             found = (self._elastic if start.model == "elastic" else self._sequence)(start.system, nodes, tokens)
