@@ -138,7 +138,7 @@ bool Service::MayStartOver() {
   if (is_reload_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
-  following_->End();
+  following_->Pause();
   following_.reset();
   lookup_queue_.End();
   recording_.reset();  // of half a load
@@ -176,7 +176,7 @@ void Service::FetchShared(uint64_t known_ns) {
 // Used at once if nothing was read yet; else the next start uses it.
 void Service::Fetched() {
   if (run_.last_event_ns != 0 || (mode_ != Mode::kRecord && mode_ != Mode::kUse)) return;
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   following_.reset();
   recording_.reset();
   mode_ = Mode::kStarting;
@@ -261,7 +261,7 @@ void Service::Reload(const miss_io& event) {
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
     if (ready_ns_ != 0) {
-      following_->End();
+      following_->Pause();
       is_reload_ = true;
       (void)Start();
       return;
