@@ -84,9 +84,8 @@ class Executor {
 
   Executor(Parts parts, Options options);
 
-  // Another descriptor to wait for; `ready` runs on the executor's thread.
+  // Another descriptor to wait for; `ready` runs on the executor's thread, and adds none.
   void AddSource(int fd, std::function<void(short revents)> ready);
-  void RemoveSource(int fd);
 
   // Runs until the end.
   End Run();

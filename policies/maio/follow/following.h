@@ -64,8 +64,8 @@ class Following {
     table_->KeepPreexisting();
     small_->KeepPreexisting();
   }
-  // The load has ended, the service may go on: nothing is loaded any more, and no file is treated
-  // in a way of its own.
+  // The load has ended, the service may go on, or has ended too: nothing is loaded any more, and no
+  // file is treated in a way of its own.
   void Pause();
   // A reader that had paused goes on where it was.
   void GoOn();
