@@ -112,7 +112,7 @@ void Runtime::Apply(ControlCall* call) {
     const bool is_told = !call->service->is_auto;
     const Service* const service = services_->Install(std::move(call->service));
     files_->AskAnew();
-    if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id);
+    if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id, backend_->NowNs());
     if (guard_ != nullptr && service->is_guess) guard_->BeginGuess(GuardSlot(*service));
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }

@@ -90,9 +90,6 @@ class LearntPrograms {
 // Names the executable and, of an interpreter, the script: the same from one start to the next.
 std::string ProgramId(const Program& program);
 
-// Where what was learnt below the directory `mount` is kept.
-std::string LearntFile(const std::string& template_dir, const std::string& mount);
-
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_EXEC_LEARNT_PROGRAMS_H_

@@ -8,9 +8,6 @@ namespace ppc {
 bool LearntPrograms::AreBuilt() { return false; }
 void LearntPrograms::Open() {}
 LearntPrograms::Stats LearntPrograms::View() const { return {}; }
-std::string LearntFile(const std::string& /*template_dir*/, const std::string& /*mount*/) {
-  return "";
-}
 
 void AutoServices::Guess(const Exec& /*exec*/) {}
 void AutoServices::PlaceGuess(const Reader& reader, const Identity& /*identity*/) {

@@ -2,7 +2,6 @@
 #include "daemon/exec/learnt_programs.h"
 
 #include <fcntl.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,16 +77,6 @@ std::optional<LearntProgram> FromJson(const Json& json) {
 std::string ProgramId(const Program& program) {
   constexpr size_t kDigits = 16;
   return Sha256Hex(program.exe + '\0' + program.script).substr(0, kDigits);
-}
-
-// One runner has a directory, so one has the file.  Nodes may share a directory of templates, and
-// an inode is one node's.
-std::string LearntFile(const std::string& template_dir, const std::string& mount) {
-  constexpr size_t kDigits = 16;
-  utsname node{};
-  (void)uname(&node);
-  const std::string name = Sha256Hex(std::string(node.nodename) + '\0' + mount).substr(0, kDigits);
-  return template_dir + "/learnt/" + name + ".json";
 }
 
 bool LearntPrograms::AreBuilt() { return true; }
