@@ -63,7 +63,7 @@ def compiled(store, name):
     if not os.path.exists(program):
         if not shutil.which("cc"):
             raise Missing(f"no cc to compile bench/engines/inside/{name}.c; install gcc")
-        quietly(["cc", "-O2", "-pthread", "-o", program, inside(f"{name}.c")], f"compiling {name}.c")
+        quietly(["cc", "-O2", "-pthread", "-o", program, inside(f"{name}.c"), "-lm"], f"compiling {name}.c")
     return program
 
 
@@ -77,11 +77,30 @@ def reader(files=None, **numbers):
     return command
 
 
+def slices(**numbers):
+    """Of one file, here and there: bench/engines/inside/slices.c."""
+
+    def command(store, directory):
+        return [compiled(store, "slices"), *(f"{name}={number}" for name, number in numbers.items()),
+                *shards_of(directory)]
+
+    return command
+
+
 def copied(*names):
     """All shards, or these files in this order, with torch."""
 
     def command(store, directory):
         return [store.python("torch"), inside("load.py"), directory, *names]
+
+    return command
+
+
+def offloaded(script, *words):
+    """By accelerate: most of the model is on the disk, and read again for each token or step."""
+
+    def command(store, directory):
+        return [store.python("torch"), inside(script), directory, *words]
 
     return command
 
@@ -113,6 +132,17 @@ CASES = (
          needs=("light", "programs"), in_table=False),
     Case("experts", "llama.cpp computes from a mixture of experts, 2,580 MiB mapped, memory 1,400 MiB", "llama-experts",
          Program(completion(24, "experts", "2"), watch.Logged(EVALUATED)), 1400 * MIB, needs=("light", "programs"),
+         in_table=False),
+    *(Case(f"experts-{mib}", f"experts by Zipf 1.1, {layers} layers of 64 of 1.5 MiB, another topic half way, memory {mib // 3} MiB",
+           f"experts-{mib}", Program(slices(layers=layers), LINES), mib // 3 * MIB, needs=("light",), in_table=False)
+      for layers, mib in ((16, 1536), (32, 3072))),
+    Case("gathered", "rows of 8 KiB at random from a mapped table of 1,536 MiB, memory 512 MiB", "gathered",
+         Program(slices(layers=1, parts=1, slices=196608, kib=8, used=256, zipf=0, sticky=0, us=5, populates=0), LINES),
+         512 * MIB, needs=("light",)),
+    Case("offload", "accelerate's disk offload, 1,080 MiB of layers read for each token, memory 1,600 MiB", "hf-offload",
+         Program(offloaded("offload_run.py", "8"), LINES), 1600 * MIB, in_table=False),
+    Case("offload-diffusers", "diffusers with accelerate's disk offload, a file for each tensor, memory 1,500 MiB",
+         "pipeline-offload", Program(offloaded("diffusers_run.py", "8", "offload"), LINES, unit="step"), 1500 * MIB,
          in_table=False),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
          Program(reader(passes=14, pause_ms=700), LINES, unit="pass"), 475 * MIB, needs=("light",)),

@@ -91,8 +91,8 @@ Json Service::Stop() {
   return status;
 }
 
-// A model that does not fit is computed from when more of it is missed than a load had left; while
-// it is read anew, than a load may miss.
+// A model that does not fit is computed from when more of it is missed than a load had left, unless
+// it is read here and there; while it is read anew, than a load may miss.
 void Service::NoteMissedAgain(const miss_io& event) {
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (!is_miss || has_looked_for_experts_ || following_ == nullptr || !following_->constrained() ||
@@ -101,7 +101,8 @@ void Service::NoteMissedAgain(const miss_io& event) {
   missed_again_ += std::max(event.size, run_.context->window_bytes);
   missing_.Note({event.pid, event.start_ns});
   const uint64_t model = following_->layout().bytes();
-  if (missed_again_ <= (is_reload_ ? model : model / 20) + kSubstantialBytes) return;
+  const uint64_t left = following_->ComputesHereAndThere() ? 0 : model / 20;
+  if (missed_again_ <= (is_reload_ ? model : left) + kSubstantialBytes) return;
   if (!missing_.IsShared()) FindExperts();
   ForgetMisses();
 }

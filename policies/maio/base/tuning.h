@@ -47,6 +47,8 @@ inline constexpr uint64_t kOutOfOrderMin = 8ull << 20;
 // Events that prove a jump, misses behind the front that prove another pass: one alone is a look.
 inline constexpr uint32_t kJumpHits = 3;
 inline constexpr uint32_t kRewindMisses = 3;
+// So many jumps after all was read, and a process that computes is in no order.
+inline constexpr uint32_t kComputeJumps = 3;
 // A stream without events, while its group has so many, has ended.
 inline constexpr uint64_t kSettleEvents = 16;
 // Of several places where a page may be meant, one behind is so much farther.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "policies/maio/base/run.h"
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/cache_use.h"
 #include "policies/maio/follow/evictor.h"
@@ -100,6 +101,12 @@ class Following {
   uint64_t read_bytes() const { return table_->seen_bytes(); }
   // Nearly all that is listed of the model has been read once.
   bool HasReadAll() const { return read_bytes() >= layout_->bytes() / 100 * 95; }
+  // One process that has read all goes on here and there: it computes, and no order says what is
+  // next.
+  bool ComputesHereAndThere() const {
+    return constrained_ && jumps_after_all_ >= kComputeJumps && run_->spec.workers <= 1 &&
+           run_->spec.nodes <= 1;
+  }
   uint64_t Activity() const { return read_bytes() + loaded_bytes(); }
   uint64_t loaded_bytes() const { return planner_->stats().loaded + small_->stats().loaded; }
   bool has_model() const { return layout_->bytes() != 0; }
@@ -163,6 +170,7 @@ class Following {
   Device device_;
   bool constrained_ = false;
   bool is_contended_ = false;
+  uint32_t jumps_after_all_ = 0;  // since nearly all has been read
   const uint64_t recorded_own_;   // bytes that the service took for itself when it was recorded
   std::vector<bool> seen_files_;  // some event, an open too
   bool has_opens_ = false;        // opens are told

@@ -21,6 +21,7 @@ void Following::EndWeights() {
 }
 
 void Following::GoOn() {
+  jumps_after_all_ = 0;
   for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
 }
 
