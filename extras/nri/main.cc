@@ -17,6 +17,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
+#include "daemon/base/text.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/wire/listen_socket.h"
 #include "extras/nri/plugin.h"
@@ -99,7 +100,7 @@ Status Serve(const UniqueFd& runtime, unsigned timeout_ms) {
       [&](const std::string& bytes) { return WriteAll(runtime.Get(), bytes.data(), bytes.size()); },
       [&](const Event& event) { Handle(event, timeout_ms); });
   const auto named = [](const char* variable, const char* usual) {
-    const std::string name = ctl::FromEnvironment(variable);
+    const std::string name = FromEnvironment(variable);
     return name.empty() ? usual : name;
   };
   Status status = plugin.Register(named("NRI_PLUGIN_NAME", "ppc"), named("NRI_PLUGIN_IDX", "50"));
@@ -119,7 +120,7 @@ Status Run(const cli::Args& args) {
   if (!timeout_ms) return timeout_ms.error();
   const auto limit = static_cast<unsigned>(std::min<int64_t>(*timeout_ms, kMaxTimeoutMs));
   // Started by the runtime itself, with the connection.
-  const std::string given = ctl::FromEnvironment("NRI_PLUGIN_SOCKET");
+  const std::string given = FromEnvironment("NRI_PLUGIN_SOCKET");
   if (!given.empty()) return Serve(UniqueFd(std::atoi(given.c_str())), limit);
   const std::string socket = args.Get("--nri-socket", kNriSocket);
   for (std::string said;; sleep(kRetryS)) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/text.h"
 #include "extras/oci/daemon_lines.h"
 #include "extras/oci/known_containers.h"
 #include "extras/oci/service_request.h"
@@ -69,7 +70,7 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
 
 Call CallOfEnvironment(unsigned timeout_ms) {
   Call call;
-  call.socket = ctl::FromEnvironment("PPC_SOCKET");
+  call.socket = FromEnvironment("PPC_SOCKET");
   if (call.socket.empty()) call.socket = PPC_DEFAULT_SOCKET;
   call.notes = call.socket.substr(0, call.socket.rfind('/')) + "/oci";
   call.roots = RootsFromEnvironment();
