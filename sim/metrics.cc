@@ -2,11 +2,10 @@
 #include "sim/metrics.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
-#include <set>
-#include <utility>
 #include <vector>
+
+#include "sim/experts.h"
 
 namespace ppc::sim {
 namespace {
@@ -28,21 +27,28 @@ uint64_t LeastBytes(const Scenario& s, uint64_t model_bytes) {
   const uint64_t chunks = model_bytes / kChunk;
   const uint64_t room =
       static_cast<uint64_t>(s.limit_share * static_cast<double>(chunks)) + s.margin_bytes / kChunk;
-  std::set<std::pair<uint64_t, uint64_t>> cached;  // next use, chunk
-  uint64_t missed = 0;
-  for (size_t i = 0; i < reads.size(); ++i) {
-    size_t next = i + 1;
-    while (next < reads.size() && reads[next] != reads[i]) ++next;
-    for (uint64_t c = 0; c < chunks; ++c) {
-      const uint64_t chunk = reads[i] * chunks + c;
-      if (cached.erase({i * chunks + c, chunk}) == 0) {
-        ++missed;
-        if (cached.size() >= room) cached.erase(std::prev(cached.end()));
-      }
-      cached.emplace(next * chunks + c, chunk);
-    }
+  std::vector<uint64_t> uses;
+  for (const uint32_t model : reads)
+    for (uint64_t c = 0; c < chunks; ++c) uses.push_back(model * chunks + c);
+  return LeastMisses(uses, room) * kChunk;
+}
+
+// The same of the tokens' experts, after a load of all of them.
+uint64_t LeastBytesOfTokens(const Scenario& s, uint64_t model_bytes) {
+  const uint64_t layers =
+      s.folder.shards * (s.folder.shard_bytes / s.folder.tensor_bytes) / kPartsOfExpert;
+  const uint64_t all = layers * s.folder.experts;
+  const uint64_t each = s.folder.tensor_bytes / s.folder.experts * kPartsOfExpert;
+  std::vector<uint64_t> uses(all);
+  std::iota(uses.begin(), uses.end(), 0);
+  for (const Token& token :
+       ChooseExperts(s.service.serve_experts, layers, s.folder.experts, s.service.serve_passes)) {
+    for (size_t layer = 0; layer < layers; ++layer)
+      for (const uint64_t expert : token[layer]) uses.push_back(layer * s.folder.experts + expert);
   }
-  return missed * kChunk;
+  const auto room =
+      static_cast<uint64_t>(s.limit_share * static_cast<double>(model_bytes)) + s.margin_bytes;
+  return (LeastMisses(uses, room / each) - all) * each;
 }
 
 }  // namespace
@@ -84,6 +90,8 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["life_s"] = run.life_s;
   if (s.folder.models > 0 && s.limit_share > 0 && !s.service.reads.empty())
     m["belady_ratio"] = Share(run.life_disk.bytes, LeastBytes(s, run.model_bytes));
+  if (s.service.serve_experts.used > 0 && s.limit_share > 0)
+    m["belady_ratio"] = Share(run.passes_bytes, LeastBytesOfTokens(s, run.model_bytes));
   m["life_disk_share"] = Share(run.life_disk.bytes, run.model_bytes);
   if (!run.passes.empty()) {
     m["pass_s"] = std::accumulate(run.passes.begin(), run.passes.end(), 0.0) /

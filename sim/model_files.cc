@@ -49,6 +49,7 @@ ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t sc
 ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::string& directory) {
   constexpr uint64_t kRowBytes = 2048;  // 1024 numbers of 16 bits
   ModelFiles files;
+  files.experts = folder.experts;
   uint64_t layer = 0;
   for (uint32_t model = 0; model < folder.models; ++model) {
     const std::string name(1, static_cast<char>('a' + model));
@@ -63,6 +64,18 @@ ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::s
       shards[i].file = (prefix + number + ".safetensors").substr(prefix.rfind('/') + 1);
       for (uint64_t at = 0; at < folder.shard_bytes; at += folder.tensor_bytes) {
         const uint64_t bytes = std::min(folder.tensor_bytes, folder.shard_bytes - at);
+        if (folder.experts > 0) {
+          static constexpr const char* kParts[kPartsOfExpert] = {"gate", "up", "down"};
+          const uint64_t nth = layer++;
+          shards[i].tensors.push_back(
+              {.name = "blk." + std::to_string(nth / kPartsOfExpert) + ".ffn_" +
+                       kParts[nth % kPartsOfExpert] + "_exps.weight",
+               .dtype = "BF16",
+               .shape = {folder.experts, bytes / folder.experts / kRowBytes, kRowBytes / 2},
+               .begin = at,
+               .end = at + bytes});
+          continue;
+        }
         shards[i].tensors.push_back(
             {.name = "model.layers." + std::to_string(layer++) + ".mlp.up_proj.weight",
              .dtype = "BF16",
@@ -93,6 +106,12 @@ ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::s
     }
   }
   return files;
+}
+
+size_t ModelFiles::LayersOfExperts() const {
+  size_t tensors = 0;
+  for (const bench::ShardHeader& header : headers) tensors += header.tensors.size();
+  return tensors / kPartsOfExpert;
 }
 
 }  // namespace ppc::sim

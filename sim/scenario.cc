@@ -90,6 +90,7 @@ Status ReadFolder(const Json& json, FolderOptions* out) {
                {"shards", Set(&out->shards)},
                {"shard_mib", SetMiB(&out->shard_bytes)},
                {"tensor_mib", SetMiB(&out->tensor_bytes)},
+               {"experts", Set(&out->experts)},
                {"is_flat", Set(&out->is_flat)}});
 }
 
@@ -253,9 +254,9 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
       {s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
            s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage,
        "scale, consumer and the machine's numbers must be above 0"},
-      {f.models > 26 ||
+      {f.models > 26 || 2 * s.service.serve_experts.used > f.experts ||
            (f.models > 0 && (f.shards == 0 || f.tensor_bytes == 0 || f.shard_bytes == 0)),
-       "\"folder\" has 1 to 26 models, and numbers above 0"},
+       "\"folder\" has 1 to 26 models, numbers above 0, and experts twice those that are used"},
       {s.service.part <= 0 || s.service.part > 1, "\"part\" must be above 0 and at most 1"},
       {std::ranges::any_of(s.neighbours, is_idle), "the numbers of \"neighbours\" must be above 0"},
       {s.slow_at_s > 0 && s.slow_bytes_per_s <= 0, "\"slow_at_s\" needs \"slow_mbps\""},
@@ -302,6 +303,7 @@ Status ReadService(const Json& json, ServiceOptions* s) {
             {"serve_passes", Set(&s->serve_passes)},
             {"serve_pause_s", Set(&s->serve_pause_s)},
             {"serve_page_ns", Set(&s->serve_page_ns)},
+            {"serve_experts", Set(&s->serve_experts)},
             {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
             {"restart_worker", Set(&s->restart_worker)},
             {"restart_at", Set(&s->restart_at)},

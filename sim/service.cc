@@ -167,7 +167,7 @@ uint64_t Service::Errors() const {
 }
 
 double Service::ServePass() {
-  is_serving_ = true;
+  token_ += std::exchange(is_serving_, true) ? 1 : 0;
   kernel_->scheduler().Sleep(static_cast<uint64_t>(options_.serve_pause_s * 1e9));
   return RunAgain();
 }
@@ -260,7 +260,8 @@ void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   }
   for (const bench::Tensor* tensor : tensors) {
     if (worker->is_dead) break;
-    TakeRows(worker, lane, open, header.data_offset, SliceOf(*worker, *tensor));
+    for (const bench::Slice& slice : SlicesOf(*worker, *tensor))
+      TakeRows(worker, lane, open, header.data_offset, slice);
     PauseIfDue(worker, lane);
     if (worker->bytes >= worker->dies_at && !std::exchange(worker->is_dead, true))
       CountLost(worker);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/experts.h"
 #include "sim/kernel.h"
 #include "tools/model/common/model_layout.h"
 #include "tools/model/common/slice.h"
@@ -27,7 +28,9 @@ struct ModelFiles {
   std::vector<bench::ShardHeader> headers;  // by shard
   std::vector<std::string> shards;          // paths
   std::vector<std::string> small;
-  uint64_t bytes = 0;  // of the shards
+  uint64_t bytes = 0;    // of the shards
+  uint32_t experts = 0;  // of a layer, in three tensors
+  size_t LayersOfExperts() const;
   // For a folder of several models: first shard and number of shards of each.
   std::vector<std::pair<size_t, size_t>> models;
 };
@@ -45,6 +48,7 @@ struct FolderOptions {
   uint32_t shards = 4;  // each
   uint64_t shard_bytes = 32 << 20;
   uint64_t tensor_bytes = 4 << 20;
+  uint32_t experts = 0;  // of a layer: each of its three tensors holds a part of all
   bool is_flat = false;  // all in one directory, without an index
 };
 ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::string& directory);
@@ -92,9 +96,10 @@ struct ServiceOptions {
   // Passes over the loaded model after the load: through the mapping, which stays, or by read()
   // again.
   uint32_t serve_passes = 0;
-  double serve_pause_s = 0;    // before each
-  uint64_t serve_page_ns = 0;  // compute time per page
-  uint64_t late_bytes = 0;     // of its own memory: allocated only when it begins to load
+  double serve_pause_s = 0;     // before each
+  uint64_t serve_page_ns = 0;   // compute time per page
+  ExpertOptions serve_experts;  // a pass is a token, which needs these alone
+  uint64_t late_bytes = 0;      // of its own memory: allocated only when it begins to load
   uint32_t nodes = 2;
   uint32_t first_node = 0;  // of worker 0; the others follow in turn
   uint32_t number = 0;      // index of the service
@@ -146,6 +151,7 @@ class Service {
   void Measure();
   uint32_t StageOf(const std::string& tensor) const;
   bench::Slice SliceOf(const Worker& worker, const bench::Tensor& tensor) const;
+  std::vector<bench::Slice> SlicesOf(const Worker& worker, const bench::Tensor& tensor) const;
   void PauseIfDue(Worker* worker, Lane* lane);
   void RestBefore(Worker* worker, Lane* lane, size_t shard);
   void RunWorker(Worker* worker);
@@ -169,6 +175,8 @@ class Service {
   const std::string proc_;
   int64_t layers_ = 0;   // of the model, for cutting a pipeline
   int64_t experts_ = 1;  // of a layer
+  std::vector<Token> tokens_;
+  size_t token_ = 0;  // the next pass is this one and 1
   std::mt19937_64 random_;
   uint32_t processes_ = 0;
   int leader_ = 0;  // its first process

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kLayers = ".layers.";
 constexpr std::string_view kExperts = ".experts.";
+constexpr std::string_view kBlocks = "blk.";
 
 // The 3 of "model.layers.3.mlp"; -1: none.
 int64_t NumberAfter(const std::string& tensor, std::string_view word) {
@@ -21,6 +22,10 @@ int64_t NumberAfter(const std::string& tensor, std::string_view word) {
 }  // namespace
 
 void Service::Measure() {
+  if (options_.serve_experts.used > 0) {
+    tokens_ = ChooseExperts(options_.serve_experts, model_->LayersOfExperts(), model_->experts,
+                            options_.serve_passes);
+  }
   if (options_.stages == 1 && !options_.is_expert_parallel) return;
   for (const bench::ShardHeader& header : model_->headers) {
     for (const bench::Tensor& tensor : header.tensors) {
@@ -39,6 +44,21 @@ bench::Slice Service::SliceOf(const Worker& worker, const bench::Tensor& tensor)
   if (expert < 0) return bench::SliceTensor(tensor, rank, tp);
   // vLLM's placement: each rank has the same number of consecutive experts.
   return expert * tp / experts_ == rank ? bench::SliceTensor(tensor, 0, 1) : none;
+}
+
+// As llama.cpp: of one tensor after the other the part of each expert that the token needs.
+std::vector<bench::Slice> Service::SlicesOf(const Worker& worker,
+                                            const bench::Tensor& tensor) const {
+  if (!is_serving_ || tokens_.empty()) return {SliceOf(worker, tensor)};
+  std::vector<bench::Slice> slices;
+  const uint64_t bytes = (tensor.end - tensor.begin) / tensor.shape[0];
+  for (const uint32_t expert :
+       tokens_[token_][static_cast<size_t>(NumberAfter(tensor.name, kBlocks))])
+    slices.push_back({.begin = tensor.begin + expert * bytes,
+                      .run_bytes = bytes,
+                      .stride_bytes = bytes,
+                      .rows = 1});
+  return slices;
 }
 
 // vLLM's cut: remaining layers go to the last stages but one.

@@ -232,9 +232,11 @@ ServiceReport StartUp::Serve(bool through_ppc) {
 void StartUp::ServePasses(const DiskStats& before) {
   // The machine's time to process ready, or to get a runner again, does not count for the service.
   const uint64_t begin_ns = scheduler_->NowNs();
+  const uint64_t loaded = disk_->stats().bytes;
   for (uint32_t i = 0; service_ != nullptr && i < s_.service.serve_passes; ++i)
     result_.passes.push_back(service_->ServePass());
   const uint64_t served_ns = scheduler_->NowNs() - begin_ns;
+  result_.passes_bytes = disk_->stats().bytes - loaded;
   result_.life_s = static_cast<double>(result_.report.ready_ns - result_.report.exec_ns -
                                        result_.report.rested_ns + served_ns) /
                    1e9;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/event_log.h"
 #include "sim/experiment.h"
+#include "sim/replay/event_log.h"
 #include "sim/shared_store.h"
 #include "sim/supervisor.h"
 
@@ -46,6 +46,7 @@ struct StartUpResult {
   uint64_t failed_requests = 0;
   uint64_t errors = 0;         // pages that the service could not read
   std::vector<double> passes;  // seconds of each pass after the load
+  uint64_t passes_bytes = 0;   // read from the disk meanwhile
   HookTimes hooks;
   uint64_t again_bytes = 0;  // read from the disk for it
   // Bytes evicted after ready, from a failure of the system on.

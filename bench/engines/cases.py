@@ -44,6 +44,16 @@ def completion(tokens, model="dense", temperature="0"):
     return command
 
 
+def llama_turns(turns, rest_s):
+    """A process for each turn, as servers of several models have."""
+
+    def command(store, directory):
+        return [store.python("light"), inside("turns.py"), str(turns), str(rest_s), directory,
+                *completion(2, "{}")(store, directory)]
+
+    return command
+
+
 def shards_of(directory):
     return sorted(glob.glob(f"{directory}/*.safetensors"))
 
@@ -53,15 +63,25 @@ def compiled(store, name):
     if not os.path.exists(program):
         if not shutil.which("cc"):
             raise Missing(f"no cc to compile bench/engines/inside/{name}.c; install gcc")
-        quietly(["cc", "-O2", "-pthread", "-o", program, inside(f"{name}.c")], f"compiling {name}.c")
+        quietly(["cc", "-O2", "-pthread", "-o", program, inside(f"{name}.c"), "-lm"], f"compiling {name}.c")
     return program
 
 
-def reader(**numbers):
-    """Of all shards: bench/engines/inside/reader.c."""
+def reader(files=None, **numbers):
+    """Of all shards, or the first of them: bench/engines/inside/reader.c."""
 
     def command(store, directory):
         return [compiled(store, "reader"), *(f"{name}={number}" for name, number in numbers.items()),
+                *shards_of(directory)[:files]]
+
+    return command
+
+
+def slices(**numbers):
+    """Of one file, here and there: bench/engines/inside/slices.c."""
+
+    def command(store, directory):
+        return [compiled(store, "slices"), *(f"{name}={number}" for name, number in numbers.items()),
                 *shards_of(directory)]
 
     return command
@@ -72,6 +92,15 @@ def copied(*names):
 
     def command(store, directory):
         return [store.python("torch"), inside("load.py"), directory, *names]
+
+    return command
+
+
+def offloaded(script, *words):
+    """By accelerate: most of the model is on the disk, and read again for each token or step."""
+
+    def command(store, directory):
+        return [store.python("torch"), inside(script), directory, *words]
 
     return command
 
@@ -104,6 +133,18 @@ CASES = (
     Case("experts", "llama.cpp computes from a mixture of experts, 2,580 MiB mapped, memory 1,400 MiB", "llama-experts",
          Program(completion(24, "experts", "2"), watch.Logged(EVALUATED)), 1400 * MIB, needs=("light", "programs"),
          in_table=False),
+    *(Case(f"experts-{mib}",
+           f"experts by Zipf 1.1, {layers} layers of 64 of 1.5 MiB, another topic half way, memory {mib // 3} MiB",
+           f"experts-{mib}", Program(slices(layers=layers), LINES), mib // 3 * MIB, needs=("light",), in_table=False)
+      for layers, mib in ((16, 1536), (32, 3072))),
+    Case("gathered", "rows of 8 KiB at random from a mapped table of 1,536 MiB, memory 512 MiB", "gathered",
+         Program(slices(layers=1, parts=1, slices=196608, kib=8, used=256, zipf=0, sticky=0, us=5, populates=0), LINES),
+         512 * MIB, needs=("light",)),
+    Case("offload", "accelerate's disk offload, 1,080 MiB of layers read for each token, memory 1,600 MiB", "hf-offload",
+         Program(offloaded("offload_run.py", "8"), LINES), 1600 * MIB, in_table=False),
+    Case("offload-diffusers", "diffusers with accelerate's disk offload, a file for each tensor, memory 1,500 MiB",
+         "pipeline-offload", Program(offloaded("diffusers_run.py", "8", "offload"), LINES, unit="step"), 1500 * MIB,
+         in_table=False),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
          Program(reader(passes=14, pause_ms=700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
     Case("two-ranks", "two processes map, touch and keep all of 1,175 MiB, memory 45%", "files-1230",
@@ -118,6 +159,15 @@ CASES = (
          Program(copied(*PARTS), LINES)),
     Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",
          Program(copied("a", "b", "a", "b"), LINES)),
+    Case("turns", "one process maps, reads and unmaps A, B, A, B, ... of 480 MiB each, 10 turns, 12 s between, memory for 1.5",
+         "flat", Program(reader(2, by_turns=1, passes=10, pause_ms=12000), LINES, unit="turn"), 725 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light",)),
+    Case("turns-read", "the same by read()", "flat",
+         Program(reader(2, by_turns=1, passes=10, pause_ms=12000, reads=1), LINES, unit="turn"), 725 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light",)),
+    Case("turns-llama", "llama.cpp is started with A, B, A, B, ..., 10 turns, 12 s between, memory for 1.5 of them",
+         "llama-two", Program(llama_turns(10, 12), LINES, unit="turn", limit_s=600), 1000 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light", "programs")),
     Case("onnx-one", "ONNX Runtime, one external file of 576 MiB", "onnx", onnx("one"), needs=("light",)),
     Case("onnx-many", "ONNX Runtime, 36 external files of 16 MiB", "onnx", onnx("many"), needs=("light",)),
     Case("drop-caches", "a neighbour writes to drop_caches each second, 1,175 MiB", "files-1230", COPIED,

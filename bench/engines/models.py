@@ -10,18 +10,26 @@ from .store import INSIDE, quietly
 # {image: (virtual environment, script, arguments after the folder)}
 MAKERS = {
     "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
+    "llama-sparse": ("light", "make_gguf.py", ("sparse.gguf", "8", "1024", "64", "2")),
+    "llama-small": ("light", "make_gguf.py", ("small.gguf", "20", "1536")),
     "llama-experts": ("light", "make_gguf.py", ("experts.gguf", "16", "1024", "32", "4")),
+    "llama-two": ("light", "make_gguf.py", ("a.gguf,b.gguf", "20", "1024")),
     "hf": ("torch", "make_hf.py", ("24", "2048")),
     "openvino": ("light", "make_openvino.py", ()),
     "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),
     "whisper": ("light", "make_whisper.py", ("24", "768")),
     "pipeline": ("torch", "make_pipeline.py", ()),
+    "pipeline-offload": ("torch", "make_pipeline.py", ("offload",)),
+    "hf-offload": ("torch", "make_hf.py", ("12", "2048")),
     "files-440": ("light", "make_files.py", ("shards", "4", "110")),
     "files-1230": ("light", "make_files.py", ("shards", "5", "235")),
     "files-1850": ("light", "make_files.py", ("shards", "8", "220")),
     "diffusers": ("light", "make_files.py", ("diffusers",)),
     "flat": ("light", "make_files.py", ("flat",)),
     "onnx": ("light", "make_files.py", ("onnx",)),
+    "experts-1536": ("light", "make_files.py", ("slices", "16", "3", "64", "512")),
+    "experts-3072": ("light", "make_files.py", ("slices", "32", "3", "64", "512")),
+    "gathered": ("light", "make_files.py", ("slices", "1", "1", "196608", "8")),
 }
 
 

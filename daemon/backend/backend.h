@@ -180,6 +180,16 @@ struct EvictResult {
   uint64_t dirty = 0;
   uint64_t locked = 0;
   uint64_t busy = 0;
+
+  EvictResult& operator+=(const EvictResult& more) {
+    asked += more.asked;
+    dropped += more.dropped;
+    mapped += more.mapped;
+    dirty += more.dirty;
+    locked += more.locked;
+    busy += more.busy;
+    return *this;
+  }
 };
 
 struct Residency {

@@ -111,24 +111,27 @@ void Experts::Add(Place* place, uint32_t group, uint64_t now_ns, IoList* out) {
 }
 
 void Experts::Prefetch(const miss_io& miss, IoList* out) {
-  const auto after =
+  const uint64_t now = run_->Now();
+  auto place =
       std::ranges::upper_bound(places_, std::tuple(miss.file, miss.offset), {},
                                [](const Place& p) { return std::tuple(p.file, p.offset); });
-  if (after == places_.begin()) return;
-  Place& place = *std::prev(after);
-  // Near the end there is little to gain, and the reader may be at the beginning of the next one:
-  // where insertions tell of misses, the kernel's window begins before the page that was needed.
-  const uint64_t at = miss.offset - place.offset;
-  if (place.file != miss.file || at >= place.bytes - place.bytes / 4) return;
-  const uint64_t now = run_->Now();
+  // Half of the kernel's window lies before the page that was needed, in another piece perhaps.
+  const bool goes_on = miss.offset == std::exchange(missed_to_, miss.offset + miss.size);
+  const bool is_before = !goes_on && place != places_.end() && place->file == miss.file &&
+                         place->offset - miss.offset <= kAroundPages / 2 * kPage &&
+                         (place == places_.begin() || !WasAsked(*std::prev(place), now));
+  if (!is_before && place-- == places_.begin()) return;
+  const uint64_t at = is_before ? 0 : miss.offset - place->offset;
+  // Near the end there is little to gain.
+  if (place->file != miss.file || at >= place->bytes - place->bytes / 4) return;
   // One after the other: a prompt of many tokens, which needs all experts of a tensor before the
   // next tensor, or the kernel's read-ahead beyond the end of the one before.
-  const bool is_next = &place != places_.data() && WasAsked(*(&place - 1), now);
+  const bool is_next = place != places_.begin() && WasAsked(*std::prev(place), now);
   if (is_next && at < kExpertEdgeBytes) return;
-  Add(&place, 0, now, out);
+  Add(&*place, 0, now, out);
   if (is_next) return;
   // Groups take turns: the next miss need not wait for all that will be read later.
-  for (const uint32_t other : by_expert_[place.expert]) Add(&places_[other], 1, now, out);
+  for (const uint32_t other : by_expert_[place->expert]) Add(&places_[other], 1, now, out);
 }
 
 void Experts::Describe(nlohmann::json* out) const {

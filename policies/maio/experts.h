@@ -69,6 +69,7 @@ class Experts {
   std::vector<std::vector<uint32_t>> by_expert_;  // places
   uint64_t asked_ = 0;                            // bytes
   uint64_t asked_ns_ = 0;                         // when last; 0: never
+  uint64_t missed_to_ = 0;                        // where the last miss ended
 };
 
 }  // namespace ppc::maio

@@ -48,7 +48,7 @@ Json Service::Ready() {
     Judge(/*is_ready=*/true);
     const bool did_not_fit = run_.config.at_ready == AtReady::kAuto && following_->constrained();
     evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || did_not_fit);
-    following_->End();
+    following_->Pause();
   }
   ready_ns_ = run_.Now();
   mode_ = Mode::kServing;
@@ -77,7 +77,7 @@ Json Service::Stop() {
   const bool followed = follows();
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
   if (followed || (mode_ == Mode::kServing && following_ != nullptr)) Judge(/*is_ready=*/false);
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   lookup_queue_.End();
   passes_.reset();
   experts_.reset();
@@ -91,8 +91,8 @@ Json Service::Stop() {
   return status;
 }
 
-// A model that does not fit is computed from when more of it is missed than a load had left; while
-// it is read anew, than a load may miss.
+// A model that does not fit is computed from when more of it is missed than a load had left, unless
+// it is read here and there; while it is read anew, than a load may miss.
 void Service::NoteMissedAgain(const miss_io& event) {
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (!is_miss || has_looked_for_experts_ || following_ == nullptr || !following_->constrained() ||
@@ -101,7 +101,8 @@ void Service::NoteMissedAgain(const miss_io& event) {
   missed_again_ += std::max(event.size, run_.context->window_bytes);
   missing_.Note({event.pid, event.start_ns});
   const uint64_t model = following_->layout().bytes();
-  if (missed_again_ <= (is_reload_ ? model : model / 20) + kSubstantialBytes) return;
+  const uint64_t left = following_->ComputesHereAndThere() ? 0 : model / 20;
+  if (missed_again_ <= (is_reload_ ? model : left) + kSubstantialBytes) return;
   if (!missing_.IsShared()) FindExperts();
   ForgetMisses();
 }

@@ -77,13 +77,18 @@ class MaioExpertsTest : public MaioTest {
   }
   // After a load of the whole model, as it serves.
   std::unique_ptr<Simulator> Serving(const Setup& setup) {
+    auto sim = Loaded(setup);
+    sim->RunFor(15000);
+    sim->RunBackground();
+    return sim;
+  }
+  // Right after it.
+  std::unique_ptr<Simulator> Loaded(const Setup& setup) {
     auto sim = Empty(setup);
     file_ = sim->AddFile("m/model.safetensors", kHead + kModel, Header());
     EXPECT_EQ(sim->Init(), 0);
     Start(sim.get(), setup);
     Read(sim.get(), setup, {{file_, 0, kHead + kModel, 0, 0}});
-    sim->RunFor(15000);
-    sim->RunBackground();
     return sim;
   }
 
@@ -105,6 +110,20 @@ TEST_F(MaioExpertsTest, AMissLoadsTheRestOfTheExpert) {
     EXPECT_LE(sim->peak, setup.options.limit) << "the kernel makes room";
   }
   EXPECT_LE(2 * waited[true], waited[false]);
+  EXPECT_LE(read[true], read[false] + read[false] / 20);
+}
+
+// No order says what is next: what is loaded ahead of a jump is loaded for nothing.
+TEST_F(MaioExpertsTest, TokensRightAfterTheLoadReadNoMore) {
+  Setup setup = OneReader();
+  uint64_t read[2] = {};
+  for (const bool prefetches : {false, true}) {
+    setup.config = {{"prefetch", prefetches}};
+    auto sim = Loaded(setup);
+    const uint64_t before = sim->disk_bytes;
+    Compute(sim.get(), setup, 20);
+    read[prefetches] = sim->disk_bytes - before;
+  }
   EXPECT_LE(read[true], read[false] + read[false] / 20);
 }
 

@@ -4,6 +4,7 @@
 shards COUNT MIB   model-0000K-of-COUNT.safetensors and their index
 diffusers          three components in folders of their own beside a checkpoint that no pipeline reads
 flat               a, b and c.safetensors of 480 MiB
+slices LAYERS PARTS SLICES KIB   model.safetensors as slices.c expects it: experts, or of one layer the rows of a table
 onnx               36 matrix products: in one/ with one external file, in many/ with one for each matrix
 """
 import json
@@ -52,6 +53,21 @@ def flat(directory):
         write(f"{directory}/{name}.safetensors", 20)
 
 
+def slices(directory, *numbers):
+    """Written layer by layer: as a whole it would take much memory."""
+    layers, parts, count, kib = map(int, numbers)
+    shape, each = [count, 1, kib << 9], count * kib << 10
+    names = ([f"blk.{layer}.ffn_{part}_exps.weight" for layer in range(layers) for part in ("gate", "up", "down")[:parts]]
+             if parts > 1 else ["model.embed_tokens_per_layer.weight"])
+    header = json.dumps({name: {"dtype": "F16", "shape": shape if parts > 1 else shape[::2],
+                                "data_offsets": [number * each, (number + 1) * each]}
+                         for number, name in enumerate(names)}).encode()
+    with open(f"{directory}/model.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for _ in names:
+            file.write(RANDOM.bytes(each))
+
+
 def onnx(directory):
     import onnx as library
     nodes, weights, last = [], [], "x"
@@ -70,5 +86,5 @@ def onnx(directory):
                            all_tensors_to_one_file=one, location="model.data" if one else None, size_threshold=0)
 
 
-KINDS = {"shards": shards, "diffusers": diffusers, "flat": flat, "onnx": onnx}
+KINDS = {"shards": shards, "diffusers": diffusers, "flat": flat, "slices": slices, "onnx": onnx}
 KINDS[sys.argv[2]](sys.argv[1], *sys.argv[3:])

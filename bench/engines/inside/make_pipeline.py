@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_pipeline.py DIR: a small Stable Diffusion pipeline with random weights in bfloat16, as diffusers stores it."""
+"""make_pipeline.py DIR [offload]: a small Stable Diffusion pipeline with random weights in bfloat16, as diffusers stores it;
+the largest model also as accelerate's disk offload has it, a file for each tensor."""
 import json
 import sys
 import tempfile
 
 import torch
+from accelerate.utils import offload_state_dict
 from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
@@ -28,3 +30,5 @@ with tempfile.TemporaryDirectory() as scratch:
 StableDiffusionPipeline(vae=vae, text_encoder=text, tokenizer=tokenizer, unet=unet, scheduler=DDIMScheduler(),
                         safety_checker=None, feature_extractor=None,
                         requires_safety_checker=False).save_pretrained(sys.argv[1])
+if sys.argv[2:] == ["offload"]:
+    offload_state_dict(f"{sys.argv[1]}/offload", unet.state_dict())

@@ -8,6 +8,7 @@
 //   us_per_mib  each thread waits so long for each MiB
 //   reads       1: by pread() into a buffer; 0: a byte of each page of a private mapping (0)
 //   populates   1: the mapping is filled by mmap (0)
+//   by_turns    1: a pass reads one file, the next pass the next one, each mapped anew (0)
 //   order       0 forward, 1 backward, 2 shuffled (0)
 //   part        percent of each file (100)
 //   grows_mib   memory of its own that each process takes while it reads, bit by bit (0)
@@ -20,23 +21,20 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { kFiles = 64, kPage = 4096, kMiB = 1 << 20, kBlock = 2 * kMiB, kWorkers = 16, kThreads = 16 };
+#include "options.h"
 
-static struct {
-  const char* name;
-  long value;
-} options[] = {{"workers", 1},    {"threads", 1}, {"before_ms", 0}, {"passes", 1}, {"pause_ms", 0},
-               {"us_per_mib", 0}, {"reads", 0},   {"populates", 0}, {"order", 0},  {"part", 100},
-               {"grows_mib", 0},  {"stop_at", 0}, {"stop_ms", 0}};
-enum { kOptions = sizeof(options) / sizeof(options[0]) };
+enum { kFiles = 64, kBlock = 2 * kMiB, kWorkers = 16, kThreads = 16 };
+
+static struct Option options[] = {
+    {"workers", 1}, {"threads", 1},   {"before_ms", 0},  {"passes", 1},   {"pause_ms", 0},
+    {"reads", 0},   {"populates", 0}, {"us_per_mib", 0}, {"order", 0},    {"part", 100},
+    {"stop_at", 0}, {"stop_ms", 0},   {"grows_mib", 0},  {"by_turns", 0}, {NULL, 0}};
 
 struct Block {
   int file;
@@ -55,29 +53,6 @@ static int descriptors[kFiles];
 static const char* data[kFiles];
 static struct Block* blocks;
 static long block_count;
-
-static long Get(const char* name) {
-  for (int i = 0; i < kOptions; ++i)
-    if (strcmp(options[i].name, name) == 0) return options[i].value;
-  abort();
-}
-
-// Returns 0 for a word that is no option.
-static int Set(const char* word) {
-  for (int i = 0; i < kOptions; ++i) {
-    const size_t length = strlen(options[i].name);
-    if (strncmp(word, options[i].name, length) != 0 || word[length] != '=') continue;
-    options[i].value = atol(word + length + 1);
-    return 1;
-  }
-  return 0;
-}
-
-static double NowMs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void SleepMs(long ms) {
   if (ms > 0) usleep((useconds_t)ms * 1000);
@@ -117,6 +92,17 @@ static int Open(char** paths, int count) {
   return 0;
 }
 
+static void Close(void) {
+  for (long i = 0; i < block_count; ++i) {
+    if (blocks[i].at != 0) continue;
+    struct stat status;
+    if (data[blocks[i].file] != NULL && fstat(descriptors[blocks[i].file], &status) == 0)
+      munmap((void*)data[blocks[i].file], (size_t)status.st_size);
+    close(descriptors[blocks[i].file]);
+  }
+  block_count = 0;
+}
+
 static unsigned long ReadBlock(const struct Block* block, char* buffer) {
   const useconds_t pace_us = (useconds_t)Get("us_per_mib");
   const char* from = data[block->file] + block->at;
@@ -129,7 +115,7 @@ static unsigned long ReadBlock(const struct Block* block, char* buffer) {
   for (size_t at = 0; at < block->bytes; at += kPage) {
     const unsigned long place =
         (unsigned long)block->file * 1048583 + ((size_t)block->at + at) / kPage;
-    sum += (*(volatile const unsigned char*)(from + at) + 1UL) * (place * 2654435761UL + 1);
+    sum += Taste(from + at, place);
     if (at % kMiB == 0 && pace_us > 0) usleep(pace_us);
   }
   return sum;
@@ -167,8 +153,11 @@ static void* ReadShare(void* argument) {
 static void Work(int worker, char** paths, int count) {
   SleepMs(Get("before_ms"));
   own = malloc((size_t)Get("grows_mib") * kMiB + 1);
-  if (own == NULL || Open(paths, count) != 0) _exit(1);
+  const int by_turns = (int)Get("by_turns");
+  if (own == NULL || (!by_turns && Open(paths, count) != 0)) _exit(1);
   for (long pass = 0; pass < Get("passes"); ++pass) {
+    if (by_turns) Close();
+    if (by_turns && Open(paths + pass % count, 1) != 0) _exit(1);
     const double begin = NowMs();
     pthread_t threads[kThreads];
     struct Share shares[kThreads];

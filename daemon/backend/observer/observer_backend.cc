@@ -48,11 +48,7 @@ void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_bu
 
 ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots,
                                  ObserverFiles::Limits limits)
-    : dir_(std::move(dir)),
-      roots_(roots),
-      limits_(limits),
-      names_(dir_),
-      discovered_(DiscoveredFiles::kMostPlaces) {}
+    : dir_(std::move(dir)), roots_(roots), limits_(limits), names_(dir_) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
@@ -78,11 +74,9 @@ Status ObserverBackend::Start() {
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
-  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), &discovered_, limits_);
+  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), limits_);
   io_ = std::make_unique<ObserverIo>(
-      dir_, roots_,
-      ObserverIo::Parts{
-          .index = index_.get(), .discovered = &discovered_, .programs = programs_.get()});
+      dir_, roots_, ObserverIo::Parts{.index = index_.get(), .programs = programs_.get()});
   (void)index_->RefreshDeeperRoots();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
@@ -212,15 +206,16 @@ bool ObserverBackend::Take(const void* record, size_t bytes) {
 void ObserverBackend::TakeUnlisted(const obs_event& raw, const void* record, size_t bytes) {
   if (!index_->HasDiscovered()) return thread_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
-  event.file = index_->Discover(raw.file, raw.dev, raw.generation);
+  event.file = index_->discovery()->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
   if (event.file == 0) return;
   constexpr size_t kNameAt = offsetof(obs_unlisted_event, name);
   if (bytes > kNameAt) {
     const char* const name = static_cast<const char*>(record) + kNameAt;
-    index_->NoteName(event.file, static_cast<const obs_unlisted_event*>(record)->folder,
-                     std::string_view(name, strnlen(name, bytes - kNameAt)));
+    index_->discovery()->NoteName(event.file,
+                                  static_cast<const obs_unlisted_event*>(record)->folder,
+                                  std::string_view(name, strnlen(name, bytes - kNameAt)));
   }
   Put(event);
 }
@@ -319,6 +314,15 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   });
   if (path != nullptr) *path = std::move(answer.path);
   return std::move(answer.info);
+}
+
+void ObserverBackend::KeepName(uint64_t file) {
+  if (FileDiscovery* const discovery = DiscoveryOf(file)) discovery->KeepName(file);
+}
+
+std::optional<FileInfo> ObserverBackend::Peek(uint64_t file) const {
+  const FileDiscovery* const discovery = DiscoveryOf(file);
+  return discovery == nullptr ? std::nullopt : discovery->Peek(file);
 }
 
 Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {

@@ -47,6 +47,8 @@ inline constexpr uint64_t kOutOfOrderMin = 8ull << 20;
 // Events that prove a jump, misses behind the front that prove another pass: one alone is a look.
 inline constexpr uint32_t kJumpHits = 3;
 inline constexpr uint32_t kRewindMisses = 3;
+// So many jumps after all was read, and a process that computes is in no order.
+inline constexpr uint32_t kComputeJumps = 3;
 // A stream without events, while its group has so many, has ended.
 inline constexpr uint64_t kSettleEvents = 16;
 // Of several places where a page may be meant, one behind is so much farther.
@@ -164,6 +166,11 @@ inline constexpr uint64_t kTrialPasses = 16;
 inline constexpr uint64_t kTrialGrowth = 8;
 inline constexpr uint64_t kLimitShare = 32;
 inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
+// Models by turns: what a reader has passed is dropped so far behind it, after so many switches in
+// a row since a model was read twice.  Hits are told of for so long after the last drop.
+inline constexpr uint64_t kPassedBytes = 16ull << 20;
+inline constexpr uint32_t kLeastSwitches = 3;
+inline constexpr uint64_t kHitsNs = 600'000'000'000;
 // A mixture of experts.  A piece is worth a load from two of the kernel's windows on.  A miss so
 // close behind a piece that is on its way may be that one's read-ahead.
 inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;

@@ -183,6 +183,7 @@ void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
 
 // A reader is elsewhere, or begins again.
 void Following::Jumped(uint32_t g) {
+  jumps_after_all_ += HasReadAll() ? 1 : 0;
   planner_->Reset(g);
   run_->context->interrupt_of(run_->context, run_->spec.number, g);
   planner_->Interrupted(g);
@@ -271,7 +272,7 @@ void Following::Event(const miss_io& event) {
 }
 
 void Following::Plan(const ppc_plan_request& request, IoList* out) {
-  if (!run_->config.prefetch) return;
+  if (!run_->config.prefetch || ComputesHereAndThere()) return;
   ppc_memory memory = request.memory != nullptr ? *request.memory : run_->Memory();
   size_t before = out->size();
   device_ = {request.device_rate, request.device_step_ns};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "policies/maio/base/run.h"
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/cache_use.h"
 #include "policies/maio/follow/evictor.h"
@@ -49,6 +50,8 @@ class Following {
   }
   // There is something that it has not loaded.
   bool IsLoading() const { return !planner_->finished() || !small_->finished(); }
+  // The number of the file that is loaded next; 0: nothing is.
+  uint64_t NextLoad() { return run_->config.prefetch ? planner_->NextFile() : 0; }
   // Drops whatever is left; false once there is nothing to do any more.
   bool EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out);
   void Done(const ppc_result& result);
@@ -62,13 +65,11 @@ class Following {
     table_->KeepPreexisting();
     small_->KeepPreexisting();
   }
-  // The load has ended, the service may go on: nothing is loaded any more, and no file is treated
-  // in a way of its own.
+  // The load has ended, the service may go on, or has ended too: nothing is loaded any more, and no
+  // file is treated in a way of its own.
   void Pause();
   // A reader that had paused goes on where it was.
   void GoOn();
-  // As Pause(), for good.
-  void End();
 
   // As SmallFiles::Learn.
   uint32_t Learn(std::span<const FileLookup> found) {
@@ -100,6 +101,12 @@ class Following {
   uint64_t read_bytes() const { return table_->seen_bytes(); }
   // Nearly all that is listed of the model has been read once.
   bool HasReadAll() const { return read_bytes() >= layout_->bytes() / 100 * 95; }
+  // One process that has read all goes on here and there: it computes, and no order says what is
+  // next.
+  bool ComputesHereAndThere() const {
+    return constrained_ && jumps_after_all_ >= kComputeJumps && run_->spec.workers <= 1 &&
+           run_->spec.nodes <= 1;
+  }
   uint64_t Activity() const { return read_bytes() + loaded_bytes(); }
   uint64_t loaded_bytes() const { return planner_->stats().loaded + small_->stats().loaded; }
   bool has_model() const { return layout_->bytes() != 0; }
@@ -137,7 +144,6 @@ class Following {
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
-  void StopLoads();
   StatusSources Parts() const;
 
   ServiceRun* const run_;
@@ -164,6 +170,7 @@ class Following {
   Device device_;
   bool constrained_ = false;
   bool is_contended_ = false;
+  uint32_t jumps_after_all_ = 0;  // since nearly all has been read
   const uint64_t recorded_own_;   // bytes that the service took for itself when it was recorded
   std::vector<bool> seen_files_;  // some event, an open too
   bool has_opens_ = false;        // opens are told

@@ -166,11 +166,9 @@ TEST_F(ObserverTest, ReadsWithODirectAreToldAndCounted) {
 TEST_F(ObserverTest, AnIdleFileIsClosed) {
   const Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
-  DiscoveredFiles discovered(16);
-  ObserverFiles index(dir_, programs->get(), &discovered, {});
+  ObserverFiles index(dir_, programs->get(), {});
   ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
-  ObserverIo io(dir_, SysRoots{},
-                {.index = &index, .discovered = &discovered, .programs = programs->get()});
+  ObserverIo io(dir_, SysRoots{}, {.index = &index, .programs = programs->get()});
   const auto open_files = [this] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::ranges::count_if(all, [this](const auto& fd) {

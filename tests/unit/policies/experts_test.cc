@@ -74,5 +74,63 @@ TEST(Experts, OthersAndSmallOnesAreNone) {
   EXPECT_TRUE(Experts::Find(&source, files).empty());
 }
 
+// A layer of two tensors of four experts behind 4 MiB of others.
+struct Layer {
+  static constexpr uint64_t kFirst = 4 * kMiB;
+
+  Layer() : experts(&run, Pieces()) {}
+  static std::vector<Experts::Piece> Pieces() {
+    std::vector<Experts::Piece> pieces;
+    for (uint64_t i = 0; i < 8; i++)
+      pieces.push_back({1, kFirst + i * kMiB, kMiB, std::to_string(i % 4)});
+    return pieces;
+  }
+  static ppc_context Clock() {
+    ppc_context context = {};
+    context.now_ns = [](const ppc_context*) { return uint64_t{1}; };
+    return context;
+  }
+  // Pieces that a miss of so much asks for, in their order.
+  std::vector<uint64_t> Miss(uint64_t offset, uint64_t bytes = 4096) {
+    miss_io miss = {};
+    miss.file = 1;
+    miss.offset = offset;
+    miss.size = bytes;
+    IoList list;
+    experts.Prefetch(miss, &list);
+    std::vector<uint64_t> pieces;
+    for (const ppc_io& io : list.ios()) pieces.push_back((io.offset - kFirst) / kMiB);
+    return pieces;
+  }
+
+  ppc_context context = Clock();
+  ServiceRun run{&context, Config(), ServiceSpec(), 0};
+  Experts experts;
+};
+
+using Asked = std::vector<uint64_t>;
+
+TEST(Experts, AMissAsksForAllPartsOfTheExpert) {
+  Layer layer;
+  EXPECT_EQ(layer.Miss(Layer::kFirst + 2 * kMiB + 4096), (Asked{2, 6}));
+  EXPECT_EQ(layer.Miss(Layer::kFirst + 6 * kMiB), Asked()) << "on its way";
+}
+
+// The kernel's window begins 64 KiB before the page that was needed.
+TEST(Experts, AWindowThatBeginsBeforeAnExpertIsItsMiss) {
+  Layer layer;
+  EXPECT_EQ(layer.Miss(Layer::kFirst + 2 * kMiB - (64 << 10)), (Asked{2, 6}));
+  EXPECT_EQ(Layer().Miss(Layer::kFirst - (64 << 10)), (Asked{0, 4})) << "behind another tensor";
+  EXPECT_EQ(Layer().Miss(Layer::kFirst - (96 << 10)), Asked());
+  EXPECT_EQ(layer.Miss(Layer::kFirst + 3 * kMiB - (64 << 10)), Asked())
+      << "the end of what is read";
+}
+
+TEST(Experts, TheEndOfWhatIsReadOnIsNoExpertsMiss) {
+  Layer layer;
+  EXPECT_EQ(layer.Miss(Layer::kFirst - kMiB, kMiB - (64 << 10)), Asked());
+  EXPECT_EQ(layer.Miss(Layer::kFirst - (64 << 10)), Asked());
+}
+
 }  // namespace
 }  // namespace ppc::maio

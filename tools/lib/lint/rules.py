@@ -109,9 +109,10 @@ def words(files):
     return findings
 
 
-# The observer's programs.
+# BPF programs, and what is built with the kernel's own sources.
 IN_KERNEL = ("bench/observer/empty.bpf.c", *("daemon/backend/observer/" + name for name in (
-    "observer.bpf.c", "observer_maps.h", "observer_names.h", "observer_note.h", "kernel_types.h")))
+    "observer.bpf.c", "observer_maps.h", "observer_names.h", "observer_note.h", "kernel_types.h")),
+    *("extras/readahead/" + name for name in ("maio_window.bpf.c", "maio_window.h", "tests/runner.c")))
 
 
 def licences(files):
