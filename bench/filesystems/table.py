@@ -36,7 +36,7 @@ def lines(cases):
     known = [name for name in TITLES if name in cases]
     machines = {(one["machine"]["linux"], one["machine"]["cpus"], len(one["pairs"]))
                 for one in (cases[name] for name in known)}
-    yield "; ".join(f"Linux {linux}, {cpus} CPUs, {pairs} pairs each" for linux, cpus, pairs in sorted(machines)) + (
+    yield "; ".join(f"Linux {linux}, {cpus} CPUs, {pairs} pair{'s' if pairs > 1 else ''} each" for linux, cpus, pairs in sorted(machines)) + (
         ". Start-up of Native's is the median of the pairs, in brackets the least and the greatest.")
     yield ""
     yield from tables.markdown(("", "Native, s", "MAIO, s", "start-up, of Native's", "disk read, of the model"),

@@ -2,10 +2,11 @@
 """A model that node 0 serves by NFS over a slow link, and node 1 starts from: natively and with MAIO."""
 import contextlib
 import os
+import subprocess
 import threading
 import time
 
-from cluster import INDEX, MEET, meet, run, say
+from cluster import INDEX, MEET, OTHER, Failed, meet, run, say
 from stores import CLIENTS, SERVER, nfs
 
 from filesystems import command, places  # noqa: E402  stores made it known
@@ -91,6 +92,8 @@ def lose_and_bring_back(backend, flags):
     number = 1
     done, lost = f"{MEET}/measured-{backend}-restart.1", f"{MEET}/lost-{backend}-"
     while not os.path.exists(done):
+        if os.path.exists(f"{MEET}/failed.{OTHER}"):
+            raise Failed(f"node {OTHER} failed")
         if os.path.exists(f"{lost}{number}"):
             stop_serving()
             time.sleep(OUTAGE_S)
@@ -112,7 +115,7 @@ def measure(results, backend):
         with Served(name, options, backend, case == "restart") as place:
             try:
                 command.ahead(name, place, f"/tmp/models/templates-{case}", 1)
-            except (places.CaseError, environment.SuiteError) as error:
+            except (places.CaseError, environment.SuiteError, subprocess.TimeoutExpired) as error:
                 results.check(False, name, str(error))
         meet(f"measured-{backend}-{case}", MEASURED_S)
 
