@@ -9,6 +9,7 @@
 
 #include <ucontext.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,15 @@
 namespace ppc::sim {
 
 class Scheduler;
+
+// Where a stack goes on: a new one by its context, others by the jump.
+struct StackPlace {
+  ucontext_t context{};
+  std::array<void*, 5> jump{};
+  bool is_new = false;
+
+  void SwitchTo(StackPlace* next);
+};
 
 class Fiber {
  public:
@@ -39,7 +49,7 @@ class Fiber {
   Scheduler* const scheduler_;
   std::function<void()> body_;
   std::byte* stack_ = nullptr;
-  ucontext_t context_{};
+  StackPlace place_;
   std::unique_ptr<StackNote> note_;
   uint64_t wakeups_ = 0;  // changes with each wake-up, so that an overtaken timer is recognised
   bool waits_ = false;
@@ -93,9 +103,9 @@ class Scheduler {
   struct Item {
     uint64_t time_ns;
     uint64_t order;
-    Fiber* fiber;      // nullptr: `event`
-    uint64_t wakeups;  // of the fiber when this was queued
-    std::shared_ptr<std::function<void()>> event;
+    Fiber* fiber;                  // nullptr: `event`
+    uint64_t wakeups;              // of the fiber when this was queued
+    std::function<void()>* event;  // owned
   };
   struct Later {
     bool operator()(const Item& a, const Item& b) const {
@@ -113,7 +123,7 @@ class Scheduler {
   std::priority_queue<Item, std::vector<Item>, Later> queue_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* current_ = nullptr;
-  ucontext_t main_{};
+  StackPlace main_;
   StackNote main_note_;
   const std::thread::id thread_ = std::this_thread::get_id();
 };

@@ -2,6 +2,7 @@
 #include "sim/fuzz.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -173,6 +174,9 @@ void RunInChild(const Json& json, uint64_t seed, int to) {
   const rlimit cpu{kMaxCpuS, kMaxCpuS};
   (void)setrlimit(RLIMIT_CPU, &cpu);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The start-ups of a cell use the same memory one after the other.
+  (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const rlimit core{0, 0};
   (void)setrlimit(RLIMIT_CORE, &core);
   if (const int null = open("/dev/null", O_WRONLY | O_CLOEXEC); null >= 0) {

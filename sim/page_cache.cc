@@ -197,9 +197,13 @@ void PageCache::ReadFailed(uint32_t index) {
 }
 
 void PageCache::DropUnmapped() {
-  for (uint32_t index = 0; index < pages_.size(); ++index) {
-    const Page& page = pages_[index];
-    if (page.state == PageState::kUptodate && page.mapped == 0) Evict(index);
+  for (const List* const list : {&inactive_, &active_}) {
+    for (uint32_t index = list->head; index != kNone;) {
+      const Page& page = pages_[index];
+      const uint32_t next = page.next;
+      if (page.state == PageState::kUptodate && page.mapped == 0) Evict(index);
+      index = next;
+    }
   }
 }
 

@@ -21,12 +21,12 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/backend/event_log.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/policy/plugin.h"
 #include "sim/experiment.h"
 #include "sim/policy_test_options.h"
+#include "sim/replay/event_log.h"
 
 namespace {
 

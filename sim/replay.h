@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/event_log.h"
+#include "sim/replay/event_log.h"
 #include "sim/service.h"
 
 namespace ppc::sim {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/event_log.h"
 #include "sim/experiment.h"
+#include "sim/replay/event_log.h"
 #include "sim/shared_store.h"
 #include "sim/supervisor.h"
 

@@ -65,6 +65,44 @@ class CgroupV1(Cgroup):
                 "stat": flat(read_text(f"{self.path}/memory.stat"))}
 
 
+class Cpus(Cgroup):
+    """Limits what its processes compute, as a container's limit does; v2."""
+
+    CONTROLLERS = f"{ROOT}/cgroup.subtree_control"
+    PERIOD_US = 20000  # shorter than a token takes
+
+    @classmethod
+    def is_here(cls):
+        return os.path.exists(cls.CONTROLLERS) and "cpu" in read_text(cls.CONTROLLERS).split()
+
+    def limit(self, cpus):
+        write_text(f"{self.path}/cpu.max", f"{int(cpus * self.PERIOD_US)} {self.PERIOD_US}")
+
+
+class CpusV1(Cpus):
+    """The same where the controller has a hierarchy of its own."""
+
+    ROOT = os.path.join(ROOT, "cpu")
+
+    @classmethod
+    def is_here(cls):
+        return os.path.isdir(cls.ROOT)
+
+    def limit(self, cpus):
+        write_text(f"{self.path}/cpu.cfs_period_us", str(self.PERIOD_US))
+        write_text(f"{self.path}/cpu.cfs_quota_us", str(int(cpus * self.PERIOD_US)))
+
+
+def limited_cpus(name, cpus):
+    """A group whose processes have so many CPUs at most; None: no control group here can limit them."""
+    chosen = next((one for one in (CpusV1, Cpus) if one.is_here()), None)
+    if chosen is None:
+        return None
+    group = chosen(name)
+    group.limit(cpus)
+    return group
+
+
 def kind(root=ROOT):
     """The class for this machine; None: nobody here can limit memory."""
     if os.path.exists(f"{root}/memory/memory.limit_in_bytes"):

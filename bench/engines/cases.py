@@ -44,6 +44,16 @@ def completion(tokens, model="dense", temperature="0"):
     return command
 
 
+def llama_turns(turns, rest_s):
+    """A process for each turn, as servers of several models have."""
+
+    def command(store, directory):
+        return [store.python("light"), inside("turns.py"), str(turns), str(rest_s), directory,
+                *completion(2, "{}")(store, directory)]
+
+    return command
+
+
 def shards_of(directory):
     return sorted(glob.glob(f"{directory}/*.safetensors"))
 
@@ -57,12 +67,12 @@ def compiled(store, name):
     return program
 
 
-def reader(**numbers):
-    """Of all shards: bench/engines/inside/reader.c."""
+def reader(files=None, **numbers):
+    """Of all shards, or the first of them: bench/engines/inside/reader.c."""
 
     def command(store, directory):
         return [compiled(store, "reader"), *(f"{name}={number}" for name, number in numbers.items()),
-                *shards_of(directory)]
+                *shards_of(directory)[:files]]
 
     return command
 
@@ -118,6 +128,15 @@ CASES = (
          Program(copied(*PARTS), LINES)),
     Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",
          Program(copied("a", "b", "a", "b"), LINES)),
+    Case("turns", "one process maps, reads and unmaps A, B, A, B, ... of 480 MiB each, 10 turns, 12 s between, memory for 1.5",
+         "flat", Program(reader(2, by_turns=1, passes=10, pause_ms=12000), LINES, unit="turn"), 725 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light",)),
+    Case("turns-read", "the same by read()", "flat",
+         Program(reader(2, by_turns=1, passes=10, pause_ms=12000, reads=1), LINES, unit="turn"), 725 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light",)),
+    Case("turns-llama", "llama.cpp is started with A, B, A, B, ..., 10 turns, 12 s between, memory for 1.5 of them",
+         "llama-two", Program(llama_turns(10, 12), LINES, unit="turn", limit_s=600), 1000 * MIB, ways=(("run", 1),),
+         in_table=False, needs=("light", "programs")),
     Case("onnx-one", "ONNX Runtime, one external file of 576 MiB", "onnx", onnx("one"), needs=("light",)),
     Case("onnx-many", "ONNX Runtime, 36 external files of 16 MiB", "onnx", onnx("many"), needs=("light",)),
     Case("drop-caches", "a neighbour writes to drop_caches each second, 1,175 MiB", "files-1230", COPIED,

@@ -36,10 +36,14 @@ def llama_completion(has_room):
     return Program(command, watch.Logged(EVALUATED), limit_s=500)
 
 
+def llama_server_words(store, model, threads, port):
+    return [store.program("llama-server"), "-m", model, "--no-warmup", "-t", str(threads), "-c", "512", "-np", "1", "--no-webui",
+            "--host", "127.0.0.1", "--port", str(port)]
+
+
 def llama_server(has_room):
     def command(store, directory):
-        return [store.program("llama-server"), "-m", f"{directory}/dense.gguf", "--no-warmup", "-t", "2", "-c", "512",
-                "-np", "1", "--no-webui", "--host", "127.0.0.1", "--port", str(LLAMA_PORT)]
+        return llama_server_words(store, f"{directory}/dense.gguf", 2, LLAMA_PORT)
 
     ask = ("/completion", {"prompt": "hello", "n_predict": 8 if has_room else 2, "temperature": 0, "seed": 1,
                            "ignore_eos": True})

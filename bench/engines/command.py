@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/all/engines from its arguments to its exit status."""
 import argparse
-import fcntl
 import json
 import os
 import signal
@@ -85,9 +84,7 @@ def perform(options):
     if options.docs:
         table.write(records.Records(options.results, records.machine(), records.commit(build)))
         return True
-    os.makedirs(store.folder, exist_ok=True)
-    with open(store.path("lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with store.alone():
         if options.case and not options.table:
             case_table.one(cases.find(options.case), options.mode, options.starts, options.limit_mib, store, build)
             return True

@@ -10,7 +10,10 @@ from .store import INSIDE, quietly
 # {image: (virtual environment, script, arguments after the folder)}
 MAKERS = {
     "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
+    "llama-sparse": ("light", "make_gguf.py", ("sparse.gguf", "8", "1024", "64", "2")),
+    "llama-small": ("light", "make_gguf.py", ("small.gguf", "20", "1536")),
     "llama-experts": ("light", "make_gguf.py", ("experts.gguf", "16", "1024", "32", "4")),
+    "llama-two": ("light", "make_gguf.py", ("a.gguf,b.gguf", "20", "1024")),
     "hf": ("torch", "make_hf.py", ("24", "2048")),
     "openvino": ("light", "make_openvino.py", ()),
     "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder with all that the suite unpacks, makes and runs on, and the commands that need it."""
+import contextlib
+import fcntl
 import os
 import subprocess
 
@@ -26,6 +28,14 @@ class Store:
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Waits until no other process runs on it."""
+        os.makedirs(self.folder, exist_ok=True)
+        with open(self.path("lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def program(self, name):
         """A program of the archive's, made to run outside of its suite."""

@@ -49,12 +49,12 @@ def why_not(name):
     return maio.why_not()
 
 
-def load(place, prefix=(), mode="mmap"):
+def load(place, directory, prefix=(), mode="mmap"):
     """One cold start of the loader: seconds, checksum, bytes that the disk read."""
     before = place.read_bytes()
     flags = ["--mode", "read", "--direct"] if mode == "direct" else ["--mode", mode]
     command = [*prefix, f"{BUILD}/bin/loadmodel", "--workers", "2", "--init-s", str(INIT_S if mode != "direct" else 0),
-               *flags, place.directory]
+               *flags, directory]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     if done.returncode != 0:
         raise CaseError(f"loadmodel: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
@@ -93,8 +93,8 @@ def with_maio(place, store, mode="mmap"):
         shutil.rmtree(store, ignore_errors=True)
         if os.path.exists(before):
             shutil.copytree(before, store)
-        with maio.Maio(place.directory, store) as policy:
-            found = load(place, policy.prefix("files"), mode)
+        with maio.Maio(place.shown, store, place.backend) as policy:
+            found = load(place, place.shown, policy.prefix("files"), mode)
             status = policy.status()
         found["lost"] = find_key(status, "events_lost") or 0
         found["loaded"] = find_key(find_key(status, "loader") or {}, "loaded") or 0
@@ -104,7 +104,7 @@ def with_maio(place, store, mode="mmap"):
 
 
 def native(place, mode="mmap"):
-    return again(place, lambda: load(place, mode=mode))
+    return again(place, lambda: load(place, place.directory, mode=mode))
 
 
 def show(name, found):
@@ -145,9 +145,9 @@ def ahead(name, place, store, pairs):
         show(f"{name} replayed", replayed[-1])
     judge(name, natives, [first, *replayed])
     share = min(run["loaded"] / run["bytes"] for run in replayed)
-    if name == "fuse-drop":
-        said = [line for line in replayed[-1]["limits"] if "drops a file's pages at every open" in line]
-        verdict(bool(said), f"{name}/status", "" if said else "status does not say that opens drop pages")
+    if place.limit:
+        said = [line for line in replayed[-1]["limits"] if place.limit in line]
+        verdict(bool(said), f"{name}/status", "" if said else f"status does not say: {place.limit}")
     else:
         verdict(share >= 0.9, f"{name}/loaded", f"{share:.3f} of the bytes were loaded ahead")
     ratio(name, natives, replayed)

@@ -86,11 +86,23 @@ def ensure_image(file_system):
     return image
 
 
-class Place:
-    """Context manager.  directory: where the model lies; lower: the kind of the file system on the disk."""
+class Any:
+    """What a case needs of a place.  directory: where the model lies; limit: why not all is loaded ahead there, as
+    `status` says it; backend: MAIO's, on the directory `shown`."""
+    name = directory = limit = ""
+    backend = "observer"
+
+    @property
+    def shown(self):
+        return self.directory
+
+
+class Place(Any):
+    """Context manager.  lower: the kind of the file system on the disk."""
 
     def __init__(self, name, lower):
         self.name = name
+        self.limit = "drops a file's pages at every open" if name == "fuse-drop" else ""
         self.top = os.path.join(OUT, "top")
         self.disk = SlowDisk(ensure_image(lower), os.path.join(OUT, "disk"), MBPS, LAT_US, lower)
         self.directory = f"{self.disk.mount}/model" if lower == name else f"{self.top}/model"

@@ -29,6 +29,16 @@ SEQUENCE = ("qwen2.5-72b", "llama-2-70b", "qwen2.5-72b")
 ELASTIC = ("native", "eager", "precache", "maio")
 PAUSE_S = 3.0
 
+# Of Figure 12 with real servers: their images and the model in each, the experiments and the image of each node.
+SERVERS = "12-servers"
+SERVER_MODELS = {"llama-sparse": "sparse.gguf", "llama-experts": "experts.gguf", "llama-small": "small.gguf"}
+SERVER_IMAGES = {"elastic": ("llama-sparse",) * 3, "sequence": ("llama-small", "llama-sparse", "llama-experts")}
+# Each server has so many: three that compute and the slow disks share the two of a small machine.
+SERVER_CPUS = {"elastic": 0.4, "sequence": 1.0}
+SERVER_SYSTEMS = ("native", "precache", "maio")
+TOKEN_STEP_S = 0.5
+MEASURE_S, PERIOD_S, SEQUENCE_TOKENS = 12.0, 30.0, 16
+
 # Section 4.3 has one half of its workers on each node.
 NODES_MODEL, NODE_WORKERS = ("deepseek-r1", 660), 8
 NODE_SYSTEMS = ("native", "precache", "maio")
@@ -53,6 +63,9 @@ def of_figure(figure, count):
                             for mode in MODES for workers in WORKERS)
         elif figure == "4.3":
             yield from (Start(figure, NODES_MODEL[0], f"{key}-{node}", "rich", number) for node in (0, 1) for key in NODE_SYSTEMS)
+        elif figure == SERVERS:
+            yield from (Start(figure, experiment, key, "rich", number)
+                        for experiment in SERVER_IMAGES for _, key in rounds.order(experiment, number, ("rich",), SERVER_SYSTEMS))
         elif figure == "12":
             yield from (Start(figure, "sequence", key, case, number)
                         for case, key in rounds.order(figure, number, CASES, ELASTIC))

@@ -7,8 +7,9 @@ import time
 
 from demo import host, prepare, session, slowdisk
 from engines import ppc as engine_ppc, records as engine_records
+from engines.store import Missing, Store
 
-from . import catalog, documents, figures, nodes, programs, sequence, sitting
+from . import catalog, documents, figures, nodes, programs, sequence, servers, sitting
 
 RESULTS = os.path.join(prepare.TOP, "bench", "results", "paper.jsonl")
 TARGETS = ("ppc_policy_null", "ppc-rival", "ppc-template-bench", "ppc-observer-cost")
@@ -25,6 +26,8 @@ def parse(arguments):
                         help="no start begins later; the same command goes on")
     parser.add_argument("--calm", action="store_true", help="starts that other processes disturbed are measured again")
     parser.add_argument("--results", metavar="FILE", default=RESULTS, help="where starts are recorded (default: bench/results/paper.jsonl)")
+    parser.add_argument("--store", metavar="DIR", default=os.path.join(prepare.BUILD, "engines"),
+                        help="llama-server and its models, of tests/all/engines (default: build/engines)")
     parser.add_argument("--docs", action="store_true", help="write docs/reproduce.md and its pictures from the results, measure nothing")
     parser.add_argument("--no-build", action="store_true", help="use what build/ has")
     options = parser.parse_args(arguments)
@@ -60,6 +63,10 @@ class Measurement:
         prepare.say(f"figure {figure}: {len(todo)} starts to measure")
         if not todo:
             return
+        if figure == catalog.SERVERS:
+            self._run(servers.Servers(Store(self.options.store), engine_ppc.Build(prepare.BUILD), self.records, self.until), "run_all",
+                      todo)
+            return
         if figure == "12":
             with sequence.on_disks(self.out, self.cache) as places:
                 self._run(sequence.Sequence(places, self.records, self.until), "run_all", todo)
@@ -81,8 +88,12 @@ class Measurement:
             self.failed += one.failed
 
     def of(self, figure):
-        for key in figure.starts:
-            self.starts(key)
+        try:
+            for key in figure.starts:
+                self.starts(key)
+        except Missing as reason:
+            print(f"skip {figure.name} - {reason}")
+            return
         for program in figure.programs:
             program(self.records)
         print(f"{figure.name}: {figure.title}")

@@ -2,7 +2,7 @@
 """Every figure and table that can be asked for: what it needs, how long that takes, what shows it."""
 import dataclasses
 
-from . import curves, programs, shown
+from . import catalog, curves, programs, shown, throughput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +38,8 @@ ALL = (
     Figure("11", "what each mechanism gains", "16", ("6", "11"), table=shown.breakdown, pictures={"paper-11": shown.figure_11}),
     Figure("12", "throughput of services that come and go", "11", ("12",), table=curves.elastic,
            pictures={"paper-12": curves.figure_12}),
+    Figure("12-servers", "the same with llama-server, and three of them on load", "25", (catalog.SERVERS,), table=throughput.table,
+           pictures={"paper-12-servers": throughput.picture}),
     Figure("table3", "sizes of templates", "1", programs=(programs.table_3,), table=shown.templates),
 )
 

@@ -105,7 +105,8 @@ struct Capabilities {
   bool execs = false;          // tells which processes begin to run an executable
   bool exact_counts = false;   // loaded and resident are counted, not estimated
   int least_loads = 2;         // at once, of one node: fewer leave a disk idle in between
-  int small_loads = 32;        // at once: a disk answers after 2 ms, and reads 600 KB in these
+  int most_loads = 16;
+  int small_loads = 32;             // at once: a disk answers after 2 ms, and reads 600 KB in these
   std::vector<std::string> limits;  // what it cannot do here, one plain sentence each
 };
 
@@ -179,6 +180,16 @@ struct EvictResult {
   uint64_t dirty = 0;
   uint64_t locked = 0;
   uint64_t busy = 0;
+
+  EvictResult& operator+=(const EvictResult& more) {
+    asked += more.asked;
+    dropped += more.dropped;
+    mapped += more.mapped;
+    dirty += more.dirty;
+    locked += more.locked;
+    busy += more.busy;
+    return *this;
+  }
 };
 
 struct Residency {

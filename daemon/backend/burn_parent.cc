@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -19,6 +18,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 
 namespace ppc {
 namespace {
@@ -41,9 +41,7 @@ uint64_t Charged(int directory) {
   const UniqueFd fd(openat(directory, "memory.current", O_RDONLY | O_CLOEXEC));
   char text[32];
   const ssize_t got = fd.IsValid() ? pread(fd.Get(), text, sizeof(text), 0) : -1;
-  uint64_t value = 0;
-  if (got > 0) std::from_chars(text, text + got, value);
-  return value;
+  return got > 0 ? LeadingNumber<uint64_t>({text, static_cast<size_t>(got)}) : 0;
 }
 
 std::vector<std::string> GroupsIn(int directory) {

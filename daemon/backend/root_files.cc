@@ -90,20 +90,23 @@ Result<UniqueFd> RootFiles::Open(const std::string& path, int flags) const {
   return fd;
 }
 
-Result<size_t> RootFiles::Read(const std::string& path, uint64_t offset,
-                               std::span<uint8_t> buffer) const {
-  const Result<UniqueFd> fd = Open(path);
-  if (!fd) return fd.error();
+Result<size_t> ReadAt(int fd, const std::string& path, uint64_t offset, std::span<uint8_t> buffer) {
   size_t done = 0;
   while (done < buffer.size()) {
-    const ssize_t got = pread(fd->Get(), buffer.data() + done, buffer.size() - done,
-                              static_cast<off_t>(offset + done));
+    const ssize_t got =
+        pread(fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return PosixError("read " + path, errno);
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }
   return done;
+}
+
+Result<size_t> RootFiles::Read(const std::string& path, uint64_t offset,
+                               std::span<uint8_t> buffer) const {
+  const Result<UniqueFd> fd = Open(path);
+  return fd ? ReadAt(fd->Get(), path, offset, buffer) : fd.error();
 }
 
 Status RootFiles::List(const std::string& path, const Backend::DirEntry& entry) const {

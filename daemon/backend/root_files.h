@@ -24,6 +24,9 @@ namespace ppc {
 // directory: opening a device or a FIFO has effects, and any user may have put one there.
 Result<UniqueFd> OpenPlain(int place, int flags);
 
+// Until the buffer is full or the file ends; `path` is for the message.
+Result<size_t> ReadAt(int fd, const std::string& path, uint64_t offset, std::span<uint8_t> buffer);
+
 class RootFiles {
  public:
   // device: st_dev of the mount that the root is; absent: the directory that is there now, even

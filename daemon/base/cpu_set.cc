@@ -8,6 +8,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "daemon/base/text.h"
+
 namespace ppc {
 namespace {
 
@@ -37,9 +39,7 @@ bool ParseRange(std::string_view text, int* first, int* last) {
 Result<CpuList> ParseCpuList(std::string_view text) {
   CpuList cpus;
   while (!text.empty()) {
-    const size_t comma = text.find(',');
-    std::string_view part = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    std::string_view part = Cut(&text, ',');
     while (!part.empty() && (part.back() == '\n' || part.back() == ' ')) part.remove_suffix(1);
     if (part.empty()) continue;
     int first = 0;

@@ -106,9 +106,14 @@ std::string JsonText(const Json& object, const char* key) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-uint64_t JsonCount(const Json& object, const char* key) {
+std::optional<uint64_t> JsonNumber(const Json& object, const char* key) {
   const Json& value = JsonMember(object, key);
-  return value.is_number_integer() && value >= 0 ? value.get<uint64_t>() : 0;
+  if (!value.is_number_integer() || value < 0) return std::nullopt;
+  return value.get<uint64_t>();
+}
+
+uint64_t JsonCount(const Json& object, const char* key) {
+  return JsonNumber(object, key).value_or(0);
 }
 
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,8 +29,9 @@ Result<uint64_t> ParseSize(std::string_view text);
 // The member, or an empty object where there is none; lives as long as `object`.
 const Json& JsonMember(const Json& object, const char* key);
 
-// The member's text or count; "" or 0 if it is absent or of another type.
+// The member's text or count; "", nullopt or 0 if it is absent or of another type.
 std::string JsonText(const Json& object, const char* key);
+std::optional<uint64_t> JsonNumber(const Json& object, const char* key);
 uint64_t JsonCount(const Json& object, const char* key);
 
 // Members of an object; `fallback` if absent or null; an error that names the key if of a wrong

@@ -136,28 +136,18 @@ void Evictor::Execute(const EvictItem& item) {
       result.error = one.error().code;
       break;
     }
-    sum.asked += one->asked;
-    sum.dropped += one->dropped;
+    sum += *one;
     // After each call and before its result is reported: between the two a look may take no more
     // than one call's bytes off twice, until the next look.
     if (one->dropped > 0 && options_.on_dropped) options_.on_dropped(one->dropped);
     if (one->dropped > 0 && item.payer != nullptr) item.payer->budget->NoteDropped(one->dropped);
-    sum.mapped += one->mapped;
-    sum.dirty += one->dirty;
-    sum.locked += one->locked;
-    sum.busy += one->busy;
     at += length;
   }
   {
     const std::lock_guard lock(mutex_);
     ++stats_.ranges;
     stats_.errors += result.error != 0;
-    stats_.asked += sum.asked;
-    stats_.dropped += sum.dropped;
-    stats_.mapped += sum.mapped;
-    stats_.dirty += sum.dirty;
-    stats_.locked += sum.locked;
-    stats_.busy += sum.busy;
+    stats_ += sum;
   }
   result.ok = sum.dropped;
   result.resident = sum.asked;

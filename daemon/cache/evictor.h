@@ -36,14 +36,7 @@ struct EvictItem {
   std::shared_ptr<Payer> payer;  // whose memory it is
 };
 
-// Bytes; asked = dropped + mapped + dirty + locked + busy.
-struct EvictorStats {
-  uint64_t asked = 0;
-  uint64_t dropped = 0;
-  uint64_t mapped = 0;
-  uint64_t dirty = 0;
-  uint64_t locked = 0;
-  uint64_t busy = 0;
+struct EvictorStats : EvictResult {
   uint64_t ranges = 0;   // count
   uint64_t refused = 0;  // count, queue full
   uint64_t errors = 0;   // count

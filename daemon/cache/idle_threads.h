@@ -11,9 +11,9 @@
 #include <mutex>
 #include <vector>
 
+#include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
-#include "daemon/cache/loader_thread.h"
 
 namespace ppc {
 

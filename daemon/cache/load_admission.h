@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
-#include "daemon/cache/loader_thread.h"
 #include "daemon/cache/step_times.h"
 
 namespace ppc {

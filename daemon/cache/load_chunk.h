@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/result.h"
@@ -57,6 +58,15 @@ class LoadChunk {
   uint64_t granted_ = 0;  // of the budget, not yet given back
   uint64_t rated_ = 0;    // of the read rate
   IoResult result_;
+};
+
+// What one loader thread is and does: where it is, and the chunk it loads.
+struct LoaderThread {
+  size_t index = 0;  // among those of its kind
+  int node = 0;
+  bool is_for_small = false;
+  std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
+  std::optional<LoadChunk> chunk;
 };
 
 }  // namespace ppc

@@ -23,11 +23,27 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/backend/charge_handle.h"
+#include "daemon/backend/backend.h"
 #include "daemon/cache/budget.h"
 #include "daemon/cache/read_rate.h"
 
 namespace ppc {
+
+// Owns one handle of Backend::Charge: its owner can charge loads to that cgroup.
+// Threads: destroyed by any.
+class ChargeHandle {
+ public:
+  // The backend must outlive this.
+  ChargeHandle(Backend* backend, uint32_t number) : backend_(backend), number_(number) {}
+  ChargeHandle(const ChargeHandle&) = delete;
+  ChargeHandle& operator=(const ChargeHandle&) = delete;
+  ~ChargeHandle() { backend_->Uncharge(number_); }
+  uint32_t number() const { return number_; }
+
+ private:
+  Backend* const backend_;
+  const uint32_t number_;
+};
 
 // Pays for a load.
 struct Payer {

@@ -32,12 +32,25 @@
 #include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
-#include "daemon/cache/loader_options.h"
-#include "daemon/cache/loader_thread.h"
 #include "daemon/cache/step_times.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
+
+// What can be set of the loader.
+struct LoaderOptions {
+  uint64_t chunk_bytes = 8 << 20;
+  int threads_per_node = 0;  // 0: clamp(CPUs of the node / 4, Caps().least_loads, most_loads)
+  size_t max_items = 131072;
+  int small_loads = 0;                    // small items under way at once; 0 = as all others
+  bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
+  uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
+  BandwidthGovernor::Options governor;
+  // Whether others on the machine wait for I/O; from a loader's thread, of one at a time, after
+  // each step.
+  std::function<bool(uint64_t now_ns)> neighbours_wait;
+  std::function<void(uint64_t bytes)> on_loaded;  // from a loader's thread, before Stats has it
+};
 
 // Bytes unless said otherwise; only what happened.
 struct LoaderStats {

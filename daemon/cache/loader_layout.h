@@ -19,8 +19,8 @@ class LoaderLayout {
     CpuList cpus;  // one core; empty: any
   };
 
-  // per_node: threads of each node; 0 = clamp(its CPUs / 4, least, 16).
-  LoaderLayout(const std::vector<NumaNode>& nodes, int per_node, int least);
+  // per_node: threads of each node; 0 = clamp(its CPUs / 4, least, most_of_node).
+  LoaderLayout(const std::vector<NumaNode>& nodes, int per_node, int least, int most_of_node = 16);
 
   // One more than the highest number of a node.
   int Nodes() const { return static_cast<int>(has_threads_.size()); }

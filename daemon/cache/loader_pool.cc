@@ -33,7 +33,8 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
                        Completions* completions)
     : backend_(backend),
       options_(PerNode(std::move(options), nodes)),
-      layout_(nodes, options_.threads_per_node, backend->Caps().least_loads),
+      layout_(nodes, options_.threads_per_node, backend->Caps().least_loads,
+              backend->Caps().most_loads),
       scheduler_(backend, &layout_, options_, completions, [this] { return StartSmall(); }) {
   for (const LoaderLayout::Thread& thread : layout_.Threads()) {
     auto loader = std::make_unique<Loader>();

@@ -23,8 +23,6 @@
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/load_scheduler.h"
 #include "daemon/cache/loader_layout.h"
-#include "daemon/cache/loader_options.h"
-#include "daemon/cache/loader_thread.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/loader_layout.h"
-#include "daemon/cache/loader_thread.h"
 
 namespace ppc {
 

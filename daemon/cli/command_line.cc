@@ -138,12 +138,6 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
-Result<std::string> Dump(const Tree& tree, const std::string& kind) {
-  if (kind == "man") return ManPage(tree);
-  if (kind == "bash") return BashCompletion(tree);
-  return Error{EINVAL, std::string(kDumpFlag) + " takes man or bash"};
-}
-
 }  // namespace
 
 std::string Args::Get(const std::string& name, const std::string& fallback) const {
@@ -199,8 +193,5 @@ Result<Parsed> Parse(const Program& program, std::span<char* const> arguments) {
   }
   return parsed;
 }
-
-std::string ManPage(const Program& program) { return ManPage(Tree(program)); }
-std::string BashCompletion(const Program& program) { return BashCompletion(Tree(program)); }
 
 }  // namespace ppc::cli

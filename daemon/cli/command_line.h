@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the command lines of our programs: a program is a table of verbs and options, from which
-// parsing, --help, the man page and the shell's completion all come.
+// parsing, --help and extras/manual's man page and completion come.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_CLI_COMMAND_LINE_H_
 #define PPC_DAEMON_CLI_COMMAND_LINE_H_
@@ -79,10 +79,6 @@ Result<Parsed> Parse(const Program& program, std::span<char* const> arguments);
 
 // What `--help` prints.
 std::string Help(const Program& program);
-// roff for man(1).
-std::string ManPage(const Program& program);
-// To be sourced by bash.
-std::string BashCompletion(const Program& program);
 
 }  // namespace ppc::cli
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns a program's table as a tree of CLI11: what is parsed by and documented from.
-// Private to this directory; the only place that includes CLI11.
+// Private to this directory and extras/manual; the only place that includes CLI11.
 #ifndef PPC_DAEMON_CLI_TREE_H_
 #define PPC_DAEMON_CLI_TREE_H_
 
@@ -59,8 +59,8 @@ std::shared_ptr<CLI::Formatter> MakeHelpFormat(const Tree& tree);
 
 std::string FirstLine(const std::string& text);
 
-std::string ManPage(const Tree& tree);
-std::string BashCompletion(const Tree& tree);
+// What kDumpFlag prints: `kind` is man or bash.
+Result<std::string> Dump(const Tree& tree, const std::string& kind);
 
 }  // namespace ppc::cli
 

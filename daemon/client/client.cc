@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
+#include "daemon/base/text.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/wire/line_channel.h"
 #include "daemon/wire/listen_socket.h"
@@ -28,11 +28,6 @@ namespace {
 // A reg_policy in place of another one waits for its end and its own start, 8 s each.
 constexpr unsigned kDefaultTimeoutMs = 20000;
 constexpr size_t kMaxAnswerBytes = 8 << 20;
-
-std::string FromEnvironment(const char* name, std::string fallback) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? std::move(fallback) : value;
-}
 
 // Where to ask, in this order: a named socket alone, if there is one.
 std::vector<std::string> SocketsToTry(const char* named) {

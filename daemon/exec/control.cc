@@ -112,7 +112,7 @@ void Runtime::Apply(ControlCall* call) {
     const bool is_told = !call->service->is_auto;
     const Service* const service = services_->Install(std::move(call->service));
     files_->AskAnew();
-    if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id);
+    if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id, backend_->NowNs());
     if (guard_ != nullptr && service->is_guess) guard_->BeginGuess(GuardSlot(*service));
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }
@@ -197,8 +197,7 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
     executor_->CatchUp(now, service);
   };
   const auto prepare = [this, call] { Prepare(call.get()); };
-  const Result<std::string> op = JsonString(call->message, "op", "");
-  if (!op || *op != "explain_pid") return Do(prepare, apply);
+  if (JsonText(call->message, "op") != "explain_pid") return Do(prepare, apply);
   // The one message that reads what a process keeps to itself while it hangs.
   if (LookUp(prepare, apply)) return;
   call->error = Error{EAGAIN, "too many processes are being looked up; try again"};

@@ -32,20 +32,6 @@ miss_io ToMiss(const Event& event, const FileCopy& file) {
 EventIntake::EventIntake(Parts parts, Options options)
     : parts_(parts), options_(options), own_tgid_(getpid()), aggregator_(kBatch), batch_(kBatch) {}
 
-void EventIntake::Record(std::span<const Event> events) {
-  for (const Event& event : events) {
-    FileCopy file;
-    if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
-    if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
-        recorded_files_.end()) {
-      continue;
-    }
-    recorded_files_.push_back(event.file);
-    parts_.recorder->AddFile(LoggedFile{event.file, file.bytes, file.path});
-  }
-  parts_.recorder->AddEvents(events);
-}
-
 size_t EventIntake::DrainBatch() {
   const size_t drained = parts_.backend->Drain(batch_);
   if (drained == 0) return 0;
@@ -55,7 +41,8 @@ size_t EventIntake::DrainBatch() {
   const auto kept = static_cast<size_t>(end - batch_.begin());
   stats_.own_events += drained - kept;
   const std::span<Event> events(batch_.data(), kept);
-  if (parts_.recorder != nullptr) Record(events);
+  if (parts_.recorder != nullptr)
+    parts_.recorder->Add(events, parts_.files, parts_.backend->NowNs());
   BeginBatch();
   for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
   EndBatch();

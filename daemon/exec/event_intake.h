@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/event_log.h"
 #include "daemon/cache/demand_meter.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/auto_services.h"
+#include "daemon/exec/event_recorder.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/held_events.h"
@@ -94,11 +94,11 @@ class EventIntake {
     ServiceTable* services = nullptr;
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
-    AutoServices* autos = nullptr;       // may be nullptr
-    JobQueue* control = nullptr;         // looks files up
-    JobQueue* lookups = nullptr;         // looks processes up, behind which a message waits
-    EventLogWriter* recorder = nullptr;  // may be nullptr
-    Guard* guard = nullptr;              // may be nullptr
+    AutoServices* autos = nullptr;      // may be nullptr
+    JobQueue* control = nullptr;        // looks files up
+    JobQueue* lookups = nullptr;        // looks processes up, behind which a message waits
+    EventRecorder* recorder = nullptr;  // may be nullptr
+    Guard* guard = nullptr;             // may be nullptr
   };
   struct Options {
     uint64_t window_bytes = 1 << 20;  // what a miss makes the kernel read
@@ -139,7 +139,6 @@ class EventIntake {
     int rounds = kMaxPendingRounds;
   };
   void WhenReadersAreKnown(const std::shared_ptr<PendingMessage>& message);
-  void Record(std::span<const Event> events);
   void BeginBatch();
   void EndBatch();
   void Dispatch(const Event& event);
@@ -178,7 +177,6 @@ class EventIntake {
   uint64_t batch_demand_ = 0;
   bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
   uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
-  std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   std::unordered_set<uint64_t> asked_files_;
   std::vector<uint64_t> wanted_files_;       // of these, the ones that this batch has asked for

@@ -47,10 +47,6 @@ void Executor::AddSource(int fd, std::function<void(short)> ready) {
   sources_.push_back(Source{fd, std::move(ready)});
 }
 
-void Executor::RemoveSource(int fd) {
-  std::erase_if(sources_, [fd](const Source& source) { return source.fd == fd; });
-}
-
 void Executor::RequestStop() {
   stop_.store(true, std::memory_order_release);
   (void)eventfd_write(stop_fd_.Get(), 1);
@@ -100,14 +96,8 @@ Executor::End Executor::WaitForWork(size_t drained) {
     return CheckAlive();
   }
   if (outcome != WaitOutcome::kOther) return End::kRunning;
-  // A handler may add or remove sources: look each up again.
-  for (const pollfd& ready : pollfds_) {
-    if (ready.revents == 0) continue;
-    const auto it = std::find_if(sources_.begin(), sources_.end(),
-                                 [&](const Source& source) { return source.fd == ready.fd; });
-    if (it == sources_.end()) continue;
-    const auto handler = it->ready;
-    handler(ready.revents);
+  for (size_t i = 0; i < pollfds_.size(); ++i) {
+    if (pollfds_[i].revents != 0) sources_[i].ready(pollfds_[i].revents);
   }
   return End::kRunning;
 }

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/event_log.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/cache/demand_meter.h"
 #include "daemon/cache/evictor.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/auto_services.h"
 #include "daemon/exec/event_intake.h"
+#include "daemon/exec/event_recorder.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/job_queue.h"
@@ -65,14 +65,14 @@ class Executor {
     const Topology* topology = nullptr;
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
-    AutoServices* autos = nullptr;       // may be nullptr
-    JobQueue* control = nullptr;         // short jobs: names, memory, messages
-    JobQueue* lookups = nullptr;         // of processes, each as long as it hangs
-    JobQueue* background = nullptr;      // the policy's
-    JobQueue* remote = nullptr;          // the policy's, that waits for other machines
-    EventLogWriter* recorder = nullptr;  // may be nullptr
-    Guard* guard = nullptr;              // may be nullptr
-    std::function<void()> on_wish;       // what Guard::WantsHits or AreLoadsStuck says has changed
+    AutoServices* autos = nullptr;      // may be nullptr
+    JobQueue* control = nullptr;        // short jobs: names, memory, messages
+    JobQueue* lookups = nullptr;        // of processes, each as long as it hangs
+    JobQueue* background = nullptr;     // the policy's
+    JobQueue* remote = nullptr;         // the policy's, that waits for other machines
+    EventRecorder* recorder = nullptr;  // may be nullptr
+    Guard* guard = nullptr;             // may be nullptr
+    std::function<void()> on_wish;      // what Guard::WantsHits or AreLoadsStuck says has changed
   };
   struct Options {
     uint64_t tick_ns = 200 * 1000 * 1000;
@@ -84,9 +84,8 @@ class Executor {
 
   Executor(Parts parts, Options options);
 
-  // Another descriptor to wait for; `ready` runs on the executor's thread.
+  // Another descriptor to wait for; `ready` runs on the executor's thread, and adds none.
   void AddSource(int fd, std::function<void(short revents)> ready);
-  void RemoveSource(int fd);
 
   // Runs until the end.
   End Run();

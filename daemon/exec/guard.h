@@ -20,10 +20,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ppc {
@@ -50,10 +52,11 @@ class Guard {
  public:
   static constexpr uint64_t kUnmapCredit = 64 << 20;
   static constexpr uint64_t kSmallWindow = 64 << 20;
-  static constexpr uint64_t kNearWindow = 8 << 20;   // where loads vanish
-  static constexpr uint64_t kVanishShare = 20;       // 5% of what is read may vanish meanwhile
-  static constexpr uint64_t kLeastLimit = 16 << 20;  // of regret and of waste
-  static constexpr uint64_t kModelShare = 50;        // 2% of the model
+  static constexpr uint64_t kNearWindow = 8 << 20;        // where loads vanish
+  static constexpr uint64_t kVanishShare = 20;            // 5% of what is read may vanish meanwhile
+  static constexpr uint64_t kSurvivalNs = 2'000'000'000;  // loads that last so long do not vanish
+  static constexpr uint64_t kLeastLimit = 16 << 20;       // of regret and of waste
+  static constexpr uint64_t kModelShare = 50;             // 2% of the model
   static constexpr uint64_t kNsPerSecond = 1'000'000'000;
   static constexpr uint64_t kRenewalNs = 60 * kNsPerSecond;
   static constexpr uint64_t kBackOffNs = 60 * kNsPerSecond;
@@ -94,7 +97,7 @@ class Guard {
 
   // A service begins, under an ID by which its earlier starts are remembered; the load of one is
   // over; one ends.
-  void Begin(Slot slot, const std::string& id);
+  void Begin(Slot slot, const std::string& id, uint64_t now_ns);
   void EndLoad(Slot slot, bool is_stopped = false);
   void EndLoads();
   void End(Slot slot);
@@ -160,6 +163,13 @@ class Guard {
   // Cells of which it is to be seen whether what was loaded is still there; and what was.
   void TakeSamples(std::vector<Sample>* out);
   bool HasVanished() const { return has_vanished_; }  // the last samples say so
+  // Loads vanished in the last load here, though there was memory for them: the next one begins
+  // with the window of such loads, until what it holds survives.  `tell` is called when that
+  // changes.
+  void ExpectVanishing(bool on, std::function<void(bool)> tell) {
+    expects_vanishing_ = on;
+    tell_vanishing_ = std::move(tell);
+  }
   void NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns);
 
   GuardView View(Slot slot) const;
@@ -275,6 +285,7 @@ class Guard {
     Drops drops = Drops::kOpen;
     Loads loads = Loads::kOpen;
     bool vanishes = false;       // loads are limited for what vanished
+    uint64_t survival_ns = 0;    // since when loads survive that were expected to vanish
     uint16_t limited_stamp = 0;  // when they were, see StampOf
     BackOff drops_off, loads_off;
     uint64_t seen_since = 0;  // since loads were limited
@@ -332,6 +343,8 @@ class Guard {
   template <typename Each>
   void Spread(File* file, const RangeResult& done, Each each);
   static void Vanish(ServiceState* state, const Cell& cell, uint64_t bytes);
+  void SetExpectation(bool vanishes);
+  bool Survives(ServiceState* state, uint64_t now_ns);
   void Judge(ServiceState* state, uint64_t now_ns);
   void LimitDrops(ServiceState* state, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(ServiceState* state, Loads to, std::string reason, uint64_t now_ns);
@@ -365,6 +378,8 @@ class Guard {
   size_t sample_file_ = 0;
   size_t sample_cell_ = 0;
   bool has_vanished_ = false;
+  bool expects_vanishing_ = false;
+  std::function<void(bool)> tell_vanishing_;
 };
 
 }  // namespace ppc

@@ -157,4 +157,26 @@ void Guard::NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns)
   Judge(&owner, now_ns);
 }
 
+// The last limit was set for all bytes loaded before it: they do not count again.
+void Guard::Vanish(ServiceState* state, const Cell& cell, uint64_t bytes) {
+  state->vanished += bytes;
+  state->seen_since = 0;
+  const auto age = static_cast<int16_t>(cell.at - state->limited_stamp);
+  if (state->loads != Loads::kOpen && age <= 0) return;
+  state->waste_now += bytes;
+  state->gone += bytes;
+  if (state->vanishes) state->gone = std::min(state->gone, kNearWindow);
+}
+
+void Guard::SetExpectation(bool vanishes) {
+  if (std::exchange(expects_vanishing_, vanishes) != vanishes && tell_vanishing_)
+    tell_vanishing_(vanishes);
+}
+
+bool Guard::Survives(ServiceState* state, uint64_t now_ns) {
+  if (!state->vanishes || state->vanished >= kMiB || state->loaded == 0) return false;
+  if (state->survival_ns == 0) state->survival_ns = now_ns;
+  return now_ns >= state->survival_ns + kSurvivalNs;
+}
+
 }  // namespace ppc

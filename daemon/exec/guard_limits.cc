@@ -10,9 +10,12 @@ namespace ppc {
 
 // --------------------------------------------------------------------- service
 
-void Guard::Begin(Slot slot, const std::string& id) {
+void Guard::Begin(Slot slot, const std::string& id, uint64_t now_ns) {
   End(slot);
-  Of(slot).id = id;
+  ServiceState& state = Of(slot);
+  state.id = id;
+  state.vanishes = expects_vanishing_;
+  if (state.vanishes) LimitLoads(&state, Loads::kSmall, "loads of the last start vanished", now_ns);
 }
 
 void Guard::Await(Slot slot) {
@@ -52,6 +55,7 @@ void Guard::EndLoad(Slot slot, bool is_stopped) {
       }
     }
   }
+  if (state.vanished < kMiB && state.load_bytes >= kNearWindow) SetExpectation(false);
   state.load_bytes = state.load_waste = 0;
 }
 
@@ -91,17 +95,6 @@ void Guard::SetPasses(Slot slot, bool on, uint64_t now_ns) {
 }
 
 // ------------------------------------------------------------------- judgement
-
-// The last limit was set for all bytes loaded before it: they do not count again.
-void Guard::Vanish(ServiceState* state, const Cell& cell, uint64_t bytes) {
-  state->vanished += bytes;
-  state->seen_since = 0;
-  const auto age = static_cast<int16_t>(cell.at - state->limited_stamp);
-  if (state->loads != Loads::kOpen && age <= 0) return;
-  state->waste_now += bytes;
-  state->gone += bytes;
-  if (state->vanishes) state->gone = std::min(state->gone, kNearWindow);
-}
 
 // Of what readers read, next to nothing had been loaded.
 bool Guard::IsFarOff(const ServiceState& state) const {
@@ -159,6 +152,7 @@ void Guard::Judge(ServiceState* state, uint64_t now_ns) {
   if (state->loads == Loads::kNone) return;
   if (state->waste_now > limit) {
     state->vanishes |= state->gone > limit / 2;
+    if (state->vanishes && state->total <= state->room) SetExpectation(true);
     LimitLoads(state, state->loads == Loads::kOpen ? Loads::kSmall : Loads::kNone,
                MiB(state->waste_now) + " that were loaded were not read, or were gone before",
                now_ns);
@@ -235,7 +229,7 @@ void Guard::Tick(uint64_t now_ns) {
     }
     if (state.loads != Loads::kOpen) {
       const bool is_right = state.seen_since >= (4 * kSmallWindow << state.loads_off.level);
-      if (is_right || ends(&state.loads_off)) {
+      if (is_right || Survives(&state, now_ns) || ends(&state.loads_off)) {
         state.loads = state.loads == Loads::kNone ? Loads::kSmall : Loads::kOpen;
         if (state.loads == Loads::kOpen) state.vanishes = false;
         state.waste_now = state.seen_since = 0;

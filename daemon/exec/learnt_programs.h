@@ -4,6 +4,7 @@
 // model gives it back: a program that loads nothing is guessed once.
 //
 // It is kept in a file beside the templates, so that it outlives the runner.
+// Built by extras/learnt_starts; without that nothing is learnt.
 // Threads: the executor's; the file is written elsewhere.
 #ifndef PPC_DAEMON_EXEC_LEARNT_PROGRAMS_H_
 #define PPC_DAEMON_EXEC_LEARNT_PROGRAMS_H_
@@ -55,6 +56,7 @@ class LearntPrograms {
   };
 
   explicit LearntPrograms(Parts parts) : parts_(std::move(parts)) {}
+  static bool AreBuilt();
 
   // Reads the file, on the caller's thread; a damaged one is told in one line and replaced.
   void Open();

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/runtime.h"
 
+#include <fcntl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/digests.h"
 #include "daemon/base/log.h"
+#include "daemon/base/unique_fd.h"
 #include "daemon/machine/host_memory.h"
 #include "daemon/machine/proc_info.h"
 
@@ -35,13 +39,21 @@ std::string OwnCgroup(const SysRoots& roots) {
 
 // One runner has a directory, so one has the file.  Nodes may share a directory of templates, and
 // an inode is one node's.
-std::string LearntFile(const RuntimeConfig& config) {
+std::string LearntFile(const RuntimeConfig& config, const std::string& suffix) {
   constexpr size_t kDigits = 16;
   utsname node{};
   (void)uname(&node);
   const std::string name =
       Sha256Hex(std::string(node.nodename) + '\0' + config.mount).substr(0, kDigits);
-  return config.options.template_dir + "/learnt/" + name + ".json";
+  return config.options.template_dir + "/learnt/" + name + suffix;
+}
+
+// An empty file says yes.
+void Keep(const std::string& path, bool on) {
+  std::error_code ignored;  // at worst the next start loads too much, or too little
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (on) UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)).Reset();
+  if (!on) std::filesystem::remove(path, ignored);
 }
 
 // One cannot keep up with the fastest disks, and is the last to run where CPUs are short.  All but
@@ -117,7 +129,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(
-          LearntPrograms::Parts{backend_, LearntFile(config_),
+          LearntPrograms::Parts{backend_, LearntFile(config_, ".json"),
                                 [this](std::function<void()> work, std::function<void()> done) {
                                   Do(std::move(work), std::move(done));
                                 }});
@@ -197,6 +209,9 @@ ContextFacts Runtime::Facts() {
 
 Status Runtime::Start() {
   const RuntimeOptions& options = config_.options;
+  if (options.learnt_starts && !LearntPrograms::AreBuilt()) {
+    return Error{ENOTSUP, "\"learnt_starts\": this ppc-runner was built without them"};
+  }
   if (options.learnt_starts && !backend_->Caps().execs) {
     return Error{ENOTSUP,
                  "\"learnt_starts\" needs a backend that sees programs start: register the "
@@ -213,6 +228,10 @@ Status Runtime::Start() {
       backend_->Attach(AttachOptions{.lease_ms = kInitLeaseMs, .label = config_.policy_name});
   if (!claimed) return claimed;
   if (learnt_ != nullptr) learnt_->Open();
+  const std::string mark = LearntFile(config_, ".vanishes");
+  if (guard_ != nullptr)
+    guard_->ExpectVanishing(access(mark.c_str(), F_OK) == 0,
+                            [this, mark](bool on) { Do([mark, on] { Keep(mark, on); }, nullptr); });
   const Status initialized = host_->Init(Facts());
   started_ = true;
   started_ns_ = backend_->NowNs();

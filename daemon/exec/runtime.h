@@ -33,7 +33,7 @@ struct RuntimeConfig {
   Topology topology;
   // The makers' libraries; nullptr = they are not asked.
   std::shared_ptr<const VendorXpus> vendor_xpus;
-  EventLogWriter* recorder = nullptr;
+  EventRecorder* recorder = nullptr;
   bool manual = false;  // no threads of our own but the watchdog's: tests, simulator
   JobQueue::SimulatedDelay
       remote_delay;  // of the policy's work that waits for other machines, if manual

@@ -183,19 +183,12 @@ Json Runtime::MemoryJson(const std::vector<std::shared_ptr<const Cgroup>>& group
 
 // What is not as it should be is taken for nothing: then all of a limit is ours.
 void Runtime::SetReadShares(const Json& reads) {
-  const auto number = [](const Json& json, const char* key) {
-    const auto member = json.is_object() ? json.find(key) : json.end();
-    const bool is_there = json.is_object() && member != json.end() && member->is_number_unsigned();
-    return is_there ? member->get<uint64_t>() : 0;
-  };
   RateShares shares;
-  shares.runners = std::max<uint64_t>(number(reads, "runners"), 1);
-  if (reads.is_object() && reads.contains("limits")) {
-    for (const Json& one : reads["limits"]) {
-      const BlockDevice device{static_cast<uint32_t>(number(one, "major")),
-                               static_cast<uint32_t>(number(one, "minor"))};
-      shares.rates[{number(one, "cgroup"), device}] = number(one, "rate");
-    }
+  shares.runners = std::max<uint64_t>(JsonCount(reads, "runners"), 1);
+  for (const Json& one : JsonMember(reads, "limits")) {
+    const BlockDevice device{static_cast<uint32_t>(JsonCount(one, "major")),
+                             static_cast<uint32_t>(JsonCount(one, "minor"))};
+    shares.rates[{JsonCount(one, "cgroup"), device}] = JsonCount(one, "rate");
   }
   services_->read_limits().SetShares(std::move(shares));
 }

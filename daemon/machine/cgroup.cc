@@ -15,6 +15,7 @@
 
 #include "daemon/base/cpu_set.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 
 namespace ppc {
 namespace {
@@ -46,17 +47,9 @@ uint64_t ReadNumber(const UniqueFd& fd) {
 
 // Parses "name 123\n" lines; 0 if absent.
 uint64_t StatField(std::string_view text, std::string_view name) {
-  size_t at = 0;
-  while (at < text.size()) {
-    size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) end = text.size();
-    const std::string_view line = text.substr(at, end - at);
-    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ' ') {
-      uint64_t value = 0;
-      std::from_chars(line.data() + name.size() + 1, line.data() + line.size(), value);
-      return value;
-    }
-    at = end + 1;
+  while (!text.empty()) {
+    std::string_view line = Cut(&text, '\n');
+    if (Cut(&line, ' ') == name) return LeadingNumber<uint64_t>(line);
   }
   return 0;
 }

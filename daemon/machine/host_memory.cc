@@ -14,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_set.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 
 namespace ppc {
 namespace {
@@ -28,9 +29,7 @@ uint64_t MeminfoField(std::string_view text, const std::string& name) {
   if (at == std::string_view::npos) return 0;
   at = text.find_first_not_of(' ', at + key.size());
   if (at == std::string_view::npos) return 0;
-  uint64_t kib = 0;
-  std::from_chars(text.data() + at, text.data() + text.size(), kib);
-  return kib * 1024;
+  return LeadingNumber<uint64_t>(text.substr(at)) * 1024;
 }
 
 uint64_t FilePages(std::string_view meminfo) {
@@ -111,14 +110,11 @@ uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes) {
   if (!text) return 0;
   uint64_t pages = 0;
   bool counts = false;
-  for (size_t at = 0; at < text->size();) {
-    const size_t end = std::min(text->find('\n', at), text->size());
-    const std::string_view line(text->data() + at, end - at);
-    at = end + 1;
-    int node = -1;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = Cut(&rest, '\n');
     constexpr std::string_view kNode = "Node ";
     if (line.starts_with(kNode)) {
-      std::from_chars(line.data() + kNode.size(), line.data() + line.size(), node);
+      const int node = LeadingNumber<int>(line.substr(kNode.size()));
       counts = std::find(nodes.begin(), nodes.end(), node) != nodes.end();
       continue;
     }
@@ -127,10 +123,7 @@ uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes) {
       continue;
     }
     const size_t digits = line.find_first_of("0123456789");
-    uint64_t low = 0;
-    if (digits == std::string_view::npos) continue;
-    std::from_chars(line.data() + digits, line.data() + line.size(), low);
-    pages += low;
+    if (digits != std::string_view::npos) pages += LeadingNumber<uint64_t>(line.substr(digits));
   }
   return 2 * pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }

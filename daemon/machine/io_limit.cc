@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 #include "daemon/machine/mount_table.h"
 
 namespace ppc {
@@ -74,10 +75,7 @@ void AddBelow(const SysRoots& roots, BlockDevice device, std::vector<BlockDevice
 // The value of "name" in "8:0 rbps=1048576 wbps=max riops=max", 0 if there is none.
 uint64_t Field(std::string_view line, std::string_view name) {
   const size_t at = line.find(name);
-  if (at == std::string_view::npos) return 0;
-  uint64_t value = 0;
-  std::from_chars(line.data() + at + name.size(), line.data() + line.size(), value);
-  return value;
+  return at == std::string_view::npos ? 0 : LeadingNumber<uint64_t>(line.substr(at + name.size()));
 }
 
 void Tighten(uint64_t limit, BlockDevice device, IoLevel* level) {
@@ -92,11 +90,8 @@ void ForDevices(const UniqueFd& fd, const std::vector<BlockDevice>& devices, Lin
   char buffer[4096];
   const ssize_t got = fd.IsValid() ? pread(fd.Get(), buffer, sizeof(buffer), 0) : -1;
   if (got <= 0) return;
-  const std::string_view text(buffer, static_cast<size_t>(got));
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view one = text.substr(at, end - at);
-    at = end + 1;
+  for (std::string_view text(buffer, static_cast<size_t>(got)); !text.empty();) {
+    const std::string_view one = Cut(&text, '\n');
     const std::optional<BlockDevice> device = ParseDevice(one);
     if (device && std::find(devices.begin(), devices.end(), *device) != devices.end())
       line(*device, one);
@@ -122,8 +117,7 @@ std::vector<BlockDevice> DevicesBelow(const SysRoots& roots, BlockDevice device)
 
 uint64_t RequestBytes(const SysRoots& roots, BlockDevice device) {
   const Result<std::string> text = ReadLine(DirectoryOf(roots, device) + "/queue/max_sectors_kb");
-  uint64_t kib = 0;
-  if (text) std::from_chars(text->data(), text->data() + text->size(), kib);
+  const uint64_t kib = text ? LeadingNumber<uint64_t>(*text) : 0;
   return kib == 0 ? kRequestBytes : std::min(kib * 1024, kRequestBytes);
 }
 

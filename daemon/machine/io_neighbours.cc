@@ -10,6 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/host_memory.h"
 
@@ -25,11 +26,9 @@ std::string UnifiedCgroup(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(roots.Proc("/" + std::to_string(pid) + "/cgroup"));
   if (!text) return "";
   constexpr std::string_view kPrefix = "0::";
-  for (size_t at = 0; at < text->size();) {
-    const size_t end = std::min(text->find('\n', at), text->size());
-    const std::string line = text->substr(at, end - at);
-    at = end + 1;
-    if (line.starts_with(kPrefix)) return line.substr(kPrefix.size());
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = Cut(&rest, '\n');
+    if (line.starts_with(kPrefix)) return std::string(line.substr(kPrefix.size()));
   }
   return "";
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/machine/mount_table.h"
 
-#include <algorithm>
-#include <charconv>
+#include <sys/sysmacros.h>
+
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 
 namespace ppc {
 namespace {
@@ -31,20 +32,6 @@ std::string Unescape(std::string_view text) {
   return out;
 }
 
-// Returns the text before the next `end`, or all; *text becomes the rest behind it.
-std::string_view Cut(std::string_view* text, char end) {
-  const size_t at = std::min(text->find(end), text->size());
-  const std::string_view first = text->substr(0, at);
-  text->remove_prefix(std::min(at + 1, text->size()));
-  return first;
-}
-
-int ToNumber(std::string_view text) {
-  int number = 0;
-  (void)std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 }  // namespace
 
 std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
@@ -57,8 +44,8 @@ std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
     // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS
     std::string_view line = Cut(&lines, '\n');
     MountEntry entry;
-    entry.id = ToNumber(Cut(&line, ' '));
-    entry.parent = ToNumber(Cut(&line, ' '));
+    entry.id = LeadingNumber<int>(Cut(&line, ' '));
+    entry.parent = LeadingNumber<int>(Cut(&line, ' '));
     entry.dev = Cut(&line, ' ');
     (void)Cut(&line, ' ');
     entry.point = Unescape(Cut(&line, ' '));
@@ -83,6 +70,13 @@ const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::str
     best = &entry;
   }
   return best;
+}
+
+std::string MountType(const SysRoots& roots, dev_t device) {
+  const std::string dev = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  for (const MountEntry& entry : ReadMountTable(roots))
+    if (entry.dev == dev) return entry.type;
+  return "";
 }
 
 std::string NormalPath(const std::string& path) {

@@ -5,7 +5,10 @@
 #ifndef PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
 #define PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
 
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/machine/roots.h"
@@ -27,6 +30,17 @@ std::vector<MountEntry> ReadMountTable(const SysRoots& roots);
 // The mount of an absolute path, by its text alone: symbolic links, and mounts that hide a
 // directory above, are not resolved.  The topmost of several on one mount point.  nullptr: none.
 const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path);
+
+// The type of the file system with this device, such as "ext4" or "fuse.s3fs"; "": not in the
+// table.
+std::string MountType(const SysRoots& roots, dev_t device);
+
+// Fetches each open file as one stream, which out-of-order reads begin anew, and for which loads
+// take the bandwidth: nothing is to be loaded there.
+inline constexpr std::string_view kStreamed = "fuse.rclone";
+inline constexpr const char* kStreamedLimit =
+    "rclone fetches each open file as one stream, which loads would slow down: nothing is loaded "
+    "ahead";
 
 // An absolute path in the table's form: without "//", "/./" and a trailing slash.
 std::string NormalPath(const std::string& path);

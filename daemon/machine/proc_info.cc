@@ -17,6 +17,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 
 namespace ppc {
 namespace {
@@ -141,14 +142,9 @@ std::string ProcessEnviron(const SysRoots& roots, int pid) {
 
 std::optional<std::string> ProcessEnv(const std::string& environ_text, const std::string& name) {
   const std::string key = name + "=";
-  size_t at = 0;
-  while (at < environ_text.size()) {
-    size_t end = environ_text.find('\0', at);
-    if (end == std::string::npos) end = environ_text.size();
-    if (environ_text.compare(at, key.size(), key) == 0) {
-      return environ_text.substr(at + key.size(), end - at - key.size());
-    }
-    at = end + 1;
+  for (std::string_view rest = environ_text; !rest.empty();) {
+    const std::string_view variable = Cut(&rest, '\0');
+    if (variable.starts_with(key)) return std::string(variable.substr(key.size()));
   }
   return std::nullopt;
 }
@@ -191,11 +187,8 @@ std::optional<std::string> ProcessExe(const SysRoots& roots, int pid) {
 std::vector<std::string> ProcessWords(const SysRoots& roots, int pid) {
   std::vector<std::string> words;
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/cmdline"), 1 << 20);
-  for (size_t at = 0; text && at < text->size();) {
-    const size_t end = std::min(text->find('\0', at), text->size());
-    words.push_back(text->substr(at, end - at));
-    at = end + 1;
-  }
+  for (std::string_view rest = text ? std::string_view(*text) : ""; !rest.empty();)
+    words.emplace_back(Cut(&rest, '\0'));
   return words;
 }
 
@@ -203,17 +196,14 @@ std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/cgroup"), 65536);
   if (!text) return std::nullopt;
   std::optional<std::string> v2;
-  for (size_t at = 0; at < text->size();) {
-    size_t end = text->find('\n', at);
-    if (end == std::string::npos) end = text->size();
-    const std::string line = text->substr(at, end - at);
-    at = end + 1;
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers.find(",memory,") != std::string::npos) return line.substr(second + 1);
-    if (controllers == ",,") v2 = line.substr(second + 1);
+  for (std::string_view rest = *text; !rest.empty();) {
+    // NUMBER:CONTROLLERS:PATH
+    std::string_view path = Cut(&rest, '\n');
+    (void)Cut(&path, ':');
+    const std::string controllers = "," + std::string(Cut(&path, ':')) + ",";
+    if (path.empty()) continue;
+    if (controllers.find(",memory,") != std::string::npos) return std::string(path);
+    if (controllers == ",,") v2 = path;
   }
   return v2;
 }
@@ -224,11 +214,7 @@ std::vector<int> ListNumbers(const std::string& path) {
   while (dir != nullptr) {
     const dirent* entry = readdir(dir.get());
     if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    int number = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size())
-      numbers.push_back(number);
+    if (const auto number = WholeNumber<int>(entry->d_name)) numbers.push_back(*number);
   }
   return numbers;
 }

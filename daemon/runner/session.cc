@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -24,12 +25,8 @@
 namespace ppc {
 namespace {
 
-// Without that member the memory is not shared.
-uint64_t MemoryShareOf(const Json& message, const char* key) {
-  const auto share = message.find(key);
-  const bool is_there = share != message.end() && share->is_number_unsigned();
-  return is_there ? share->get<uint64_t>() : kNoMemoryShare;
-}
+// Lines of its log that ppcd can ask for.
+constexpr size_t kLogLines = 200;
 
 // The runtime's options, from the message or else from the configuration.
 Json RuntimeIn(const Json& message) {
@@ -52,7 +49,18 @@ UniqueFd OpenSignals() {
 
 }  // namespace
 
-Session::Session() : signals_(OpenSignals()) {}
+Session::Session(LogLevel level) : signals_(OpenSignals()) {
+  SetLog("ppc-runner", level);
+  KeepLog(kLogLines);
+  signal(SIGPIPE, SIG_IGN);
+  // Few arenas: the runner's threads allocate little, and its memory is limited.
+  mallopt(M_ARENA_MAX, 2);
+  // Large blocks that are needed once, such as a decoded template, return to the system when freed;
+  // the default threshold would grow with the first of them.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  // With huge pages enabled for all memory, a touched stack would take 2 MiB.
+  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+}
 
 Session::~Session() {
   if (socket_ != nullptr) socket_->StopReading();
@@ -87,9 +95,9 @@ Status Session::OpenParts(const Choice& choice) {
   if (!plugin) return plugin.error();
   plugin_ = std::move(*plugin);
   if (record_path_.empty()) return Ok();
-  Result<EventLogWriter> recorder = EventLogWriter::Create(record_path_);
+  Result<std::unique_ptr<EventRecorder>> recorder = OpenRecorder(record_path_);
   if (!recorder) return recorder.error();
-  recorder_.emplace(std::move(*recorder));
+  recorder_ = *std::move(recorder);
   return Ok();
 }
 
@@ -118,10 +126,10 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.policy_name = plugin_->Name();
   result.config = config.is_object() ? DumpJson(config) : "{}";
   result.roots = roots;
-  result.vendor_xpus = std::make_shared<VendorXpus>(roots, topology->xpus);
+  result.vendor_xpus = OpenVendorXpus(roots, topology->xpus);
   result.topology = std::move(*topology);
   result.options = std::move(*options);
-  result.recorder = recorder_ ? &*recorder_ : nullptr;
+  result.recorder = recorder_.get();
   result.on_hang = [this](const std::string& what) { EndHung(what); };
   result.on_start_again = [this](const std::string& id) {
     if (socket_ != nullptr) socket_->Send(Json{{"event", "service_start"}, {"service_id", id}});
@@ -172,7 +180,7 @@ Status Session::Open(const Json& message) {
   Result<RuntimeConfig> config = MakeConfig(message, choice->directory);
   if (!config) return config.error();
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
-  runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
+  runtime->SetMemoryShare(JsonNumber(message, "memory_share").value_or(kNoMemoryShare));
   runtime->SetReadShares(message.value("reads", Json()));
   // A wrong configuration fails the registration; one that worked before may only lack an XPU now.
   const Result<Json> own = control::ServiceInConfig(message.value("config", Json()));
@@ -259,9 +267,9 @@ void Session::AnswerNext() {
     AnswerNext();
   };
   const Json id = IdOf(request);
-  const Result<std::string> op = request ? JsonString(*request, "op", "") : request.error();
-  if (op && *op == "memory") {
-    runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
+  const std::string op = request ? JsonText(*request, "op") : "";
+  if (op == "memory") {
+    runtime_->SetMemoryShare(JsonNumber(*request, "share").value_or(kNoMemoryShare));
     return runtime_->Do(
         [this, id, groups = runtime_->ServiceCgroups(), reads = request->value("reads", Json())] {
           runtime_->SetReadShares(reads);
@@ -269,14 +277,14 @@ void Session::AnswerNext() {
         },
         next);
   }
-  if (op && *op == "control" && request->contains("message") && (*request)["message"].is_object()) {
+  if (op == "control" && request->contains("message") && (*request)["message"].is_object()) {
     return runtime_->Control((*request)["message"], [this, id, next](const Result<Json>& reply) {
       Send(reply ? Result<Json>(Json{{"reply", *reply}}) : reply, id);
       malloc_trim(0);  // a start makes tables of which a tenth stays
       runtime_->Do(nullptr, next);
     });
   }
-  const Result<Json> answer = op ? Handle(*request) : op.error();
+  const Result<Json> answer = request ? Handle(*request) : request.error();
   runtime_->Do([this, answer, id] { Send(answer, id); }, next);
 }
 

@@ -10,12 +10,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <string>
 
-#include "daemon/backend/event_log.h"
 #include "daemon/backend/factory.h"
 #include "daemon/base/json.h"
+#include "daemon/base/log.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/exec/runtime.h"
@@ -26,8 +26,9 @@ namespace ppc {
 
 class Session {
  public:
-  // Before any thread exists: from now on SIGINT and SIGTERM arrive through a descriptor.
-  Session();
+  // Before any thread exists: from now on SIGINT and SIGTERM arrive through a descriptor, and the
+  // process logs from this level on, and is careful with memory.
+  explicit Session(LogLevel level);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -76,7 +77,7 @@ class Session {
   Json own_service_;  // "service_start" of the service in the configuration, or null
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
-  std::optional<EventLogWriter> recorder_;
+  std::unique_ptr<EventRecorder> recorder_;
   std::unique_ptr<Runtime> runtime_;
   std::mutex requests_mutex_;  // of the next two
   std::deque<Result<Json>> requests_;
@@ -84,6 +85,9 @@ class Session {
   bool is_answering_ = false;  // the executor's
   std::unique_ptr<LineSocket> socket_;
 };
+
+// With a command line: without a supervisor, see extras/standalone.  Returns the exit status.
+int RunStandalone(std::span<char* const> arguments);
 
 }  // namespace ppc
 

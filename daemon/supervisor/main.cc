@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "daemon/base/log.h"
-#include "daemon/supervisor/metrics_server.h"
+#include "daemon/supervisor/memory_floor.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/rights.h"
@@ -83,17 +83,6 @@ Result<std::unique_ptr<Server>> ServeServices(const Server::Environment& environ
   return Server::Listen(environment, Server::Kind::kService, path, handler);
 }
 
-// Where it was asked for, else null.
-Result<std::unique_ptr<MetricsServer>> ServeMetrics(EventLoop& events, const Options& options,
-                                                    Registry& registry) {
-  if (options.metrics.empty()) return std::unique_ptr<MetricsServer>();
-  return MetricsServer::Listen(
-      events, options.metrics, options.metrics_token,
-      [&registry](MetricsFormat format, const std::function<void(std::string)>& told) {
-        registry.Metrics(format, told);
-      });
-}
-
 Status Serve(const Options& options) {
   Result<InheritedSockets> inherited = InheritedSockets::FromEnvironment();
   if (!inherited) return inherited.error();
@@ -105,7 +94,13 @@ Status Serve(const Options& options) {
   if (!loop) return loop.error();
   EventLoop& events = **loop;
 
-  Registry registry(events, options, std::move(state).value());
+  std::unique_ptr<MemoryFloor> floor;
+  if (options.free_floor > 0) {
+    Result<std::unique_ptr<MemoryFloor>> kept = KeepFree(options.roots, options.free_floor);
+    if (!kept) return kept.error();
+    floor = *std::move(kept);
+  }
+  Registry registry(events, options, std::move(state).value(), floor.get());
   Refusals refusals;
   const Server::Environment environment{events, refusals, options.roots, options.idle_limit};
   const Server::Handler handler = [&registry](const Request& request, const Peer& peer,
@@ -116,8 +111,10 @@ Status Serve(const Options& options) {
   std::optional<InheritedSocket> given_services = inherited->Take(kServiceSocket);
   if (const Status status = inherited->CheckAllTaken(); !status) return status.error();
   // Before root's socket: who has reached that finds it.
-  Result<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(events, options, registry);
-  if (!metrics) return metrics.error();
+  Result<int> metrics_port = 0;
+  if (!options.metrics.empty())
+    metrics_port = registry.monitoring().Serve(events, options.metrics, options.metrics_token);
+  if (!metrics_port) return metrics_port.error();
   const std::string path = given ? given->path : options.socket;
   Result<std::unique_ptr<Server>> admin =
       ServeAdmin(environment, options, std::move(given), handler);
@@ -143,7 +140,7 @@ Status Serve(const Options& options) {
   registry.Adopt();
   Log(LogLevel::kInfo,
       "listening on " + path + (*services ? ", for services on " + service_path : "") +
-          (*metrics ? ", for metrics on port " + std::to_string((*metrics)->port()) : ""));
+          (*metrics_port > 0 ? ", for metrics on port " + std::to_string(*metrics_port) : ""));
   NotifySystemd("READY=1");
   FeedWatchdog(events);
   TellStatus(events, [&registry] { return registry.Summary(); });

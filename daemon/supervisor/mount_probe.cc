@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <memory>
 #include <string_view>
 
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 #include "daemon/machine/directory.h"
 #include "daemon/machine/mount_table.h"
 
@@ -34,8 +34,9 @@ MountProbe::MountProbe(const SysRoots& roots) : roots_(roots), class_dir_(roots.
 
 Status MountProbe::Complete(MountInfo& mount) const {
   for (const std::string& name : EntriesOf(class_dir_)) {
-    const auto [end, ec] = std::from_chars(name.data(), name.data() + name.size(), mount.index);
-    if (ec != std::errc() || *end != '\0') continue;
+    const auto index = WholeNumber<decltype(mount.index)>(name);
+    if (!index) continue;
+    mount.index = *index;
     const Result<std::string> text = ReadLine(class_dir_ + "/" + name + "/dev");
     if (!text || *text != mount.dev) continue;
     mount.node = InodeOf(class_dir_ + "/" + name);
@@ -112,10 +113,8 @@ Json MountProbe::Statistics(const MountInfo& mount) const {
   for (const std::string& name : EntriesOf(dir)) {
     const Result<std::string> text = ReadLine(dir + "/" + name);
     if (!text || text->empty()) continue;
-    int64_t value = 0;
-    const auto [end, ec] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (ec == std::errc() && *end == '\0') {
-      statistics[name] = value;
+    if (const auto value = WholeNumber<int64_t>(*text)) {
+      statistics[name] = *value;
     } else if (name != "dev") {
       statistics[name] = *text;
     }

@@ -69,11 +69,11 @@ Result<Service> NewServices::Make(Registration& registration, const Json& body, 
     service.id = IdBeside(registration, service);
     if (Status status = CheckServiceId(service.id); !status) return status.error();
   }
-  if (Status status = rights_.Check(registration, service.id, body, peer); !status) {
+  if (Status status = Check(registration, service.id, body, peer); !status) {
     return status.error();
   }
   if (root) {
-    if (Status status = StartRights::CheckRoot(*root, peer); !status) return status.error();
+    if (Status status = CheckRoot(*root, peer); !status) return status.error();
   }
   const Result<uint32_t> number = registration.services().NumberFor(service.id);
   if (!number) return number.error();
@@ -121,7 +121,7 @@ Status NewServices::Place(Service& service, const Json& body, const Peer& peer) 
   return Ok();
 }
 
-Status StartRights::Check(Registration& registration, const std::string& id, const Json& body,
+Status NewServices::Check(Registration& registration, const std::string& id, const Json& body,
                           const Peer& peer) {
   if (peer.is_admin) return Ok();
   const std::string own = DumpJson(peer.cgroup);
@@ -152,7 +152,7 @@ Status StartRights::Check(Registration& registration, const std::string& id, con
   return known == nullptr ? CheckRoom(peer) : Ok();
 }
 
-Status StartRights::CheckRoom(const Peer& peer) const {
+Status NewServices::CheckRoom(const Peer& peer) const {
   const std::string tenant = TenantGroup(peer.cgroup);
   size_t of_group = 0, of_tenant = 0, of_user = 0;
   for (const auto& [key, registration] : registrations_.all()) {
@@ -182,7 +182,7 @@ Status StartRights::CheckRoom(const Peer& peer) const {
   return Ok();
 }
 
-Status StartRights::CheckRoot(const HeldProcess& root, const Peer& peer) {
+Status NewServices::CheckRoot(const HeldProcess& root, const Peer& peer) {
   if (peer.is_admin || root.pid() == peer.pid) return Ok();
   const Result<std::string> cgroup = root.Cgroup();
   if (!cgroup) return cgroup.error();

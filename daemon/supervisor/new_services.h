@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a service_start makes a service of: its name, its number, whose it is and who pays for
 // it.
-// Decides whether a peer may start a service, and how many.
+// Decides whether a peer of the service socket may start a service, by whose it is, and by how many
+// and how often (docs/security.md).  Peers of the admin socket may.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_NEW_SERVICES_H_
 #define PPC_DAEMON_SUPERVISOR_NEW_SERVICES_H_
@@ -22,53 +23,39 @@
 
 namespace ppc::control {
 
-// Owns whether a peer of the service socket may start a service: by whose it is, and by how many
-// and how often (docs/security.md).  Peers of the admin socket may.
-// Threads: the loop's.
-class StartRights {
+class NewServices {
  public:
   // Services that peers of the service socket may have: those of one control group (in a shared
   // one: of one user in it), and those of one user, or of one tenant's groups together.
   static constexpr size_t kMaxServicesOfGroup = 8;
   static constexpr size_t kMaxServicesOfUser = 64;
 
-  // Which must outlive it.
-  explicit StartRights(const Registrations& registrations) : registrations_(registrations) {}
-
-  // May `peer` start service `id`, with this body; and with that process as its root.
-  Status Check(Registration& registration, const std::string& id, const Json& body,
-               const Peer& peer);
-  static Status CheckRoot(const HeldProcess& root, const Peer& peer);
-
- private:
-  Status CheckRoom(const Peer& peer) const;
-
-  static constexpr uint64_t kPeriodNs = 5 * kNsPerSec;
-
-  const Registrations& registrations_;
-  RateLimit starts_{16, kPeriodNs};
-};
-
-class NewServices {
- public:
   // All must outlive it.
   NewServices(const SysRoots& sys_roots, const Cgroups& cgroups, const Registrations& registrations,
               const RootWatches& roots)
-      : sys_roots_(sys_roots), cgroups_(cgroups), roots_(roots), rights_(registrations) {}
+      : sys_roots_(sys_roots), cgroups_(cgroups), registrations_(registrations), roots_(roots) {}
 
   // The service that `peer` asks for, if it may.
   Result<Service> Make(Registration& registration, const Json& body, const Peer& peer);
 
  private:
+  // May `peer` start service `id`, with this body; and with that process as its root.
+  Status Check(Registration& registration, const std::string& id, const Json& body,
+               const Peer& peer);
+  static Status CheckRoot(const HeldProcess& root, const Peer& peer);
+  Status CheckRoom(const Peer& peer) const;
   // As a start asks for it.
   std::string IdBeside(Registration& registration, const Service& service) const;
   // Its cgroup, in the message and as its owner.
   Status Place(Service& service, const Json& body, const Peer& peer) const;
 
+  static constexpr uint64_t kPeriodNs = 5 * kNsPerSec;
+
   const SysRoots& sys_roots_;
   const Cgroups& cgroups_;
+  const Registrations& registrations_;
   const RootWatches& roots_;
-  StartRights rights_;
+  RateLimit starts_{16, kPeriodNs};
 };
 
 }  // namespace ppc::control

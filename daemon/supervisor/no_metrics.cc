@@ -2,28 +2,28 @@
 // In place of extras/metrics, where that is left out.
 #include <cerrno>
 
-#include "daemon/supervisor/metrics_server.h"
+#include "daemon/supervisor/monitoring.h"
 
 namespace ppc::control {
+namespace {
 
-void StartTimes::Add(const std::string& /*directory*/, const std::string& /*treatment*/,
-                     double /*seconds*/) {}
+class NoMonitoring : public Monitoring {
+ public:
+  void NoteReady(const std::string&, const std::string&, double) override {}
+  void Show(const Json& /*body*/, const Reply& reply) const override {
+    reply(OkAnswer(
+        {{"type", "text/plain"}, {"text", "# this ppcd was built without metrics\n# EOF\n"}}));
+  }
+  void TakeNodeState(const Json& /*body*/) override {}
+  Result<int> Serve(EventLoop&, const std::string&, const std::string&) override {
+    return Error{ENOTSUP, "--metrics: this ppcd was built without it"};
+  }
+};
 
-std::string MetricsText(const Json& /*status*/, const StartTimes& /*starts*/,
-                        MetricsFormat /*format*/, const Json& /*node*/) {
-  return "# this ppcd was built without metrics\n# EOF\n";
+}  // namespace
+
+std::unique_ptr<Monitoring> MakeMonitoring(Monitoring::AskStatus /*ask*/) {
+  return std::make_unique<NoMonitoring>();
 }
-
-const char* MetricsType(MetricsFormat /*format*/) { return "text/plain"; }
-
-Result<std::unique_ptr<MetricsServer>> MetricsServer::Listen(EventLoop& /*loop*/,
-                                                             const std::string& /*address*/,
-                                                             const std::string& /*token_file*/,
-                                                             Source /*source*/) {
-  return Error{ENOTSUP, "--metrics: this ppcd was built without it"};
-}
-MetricsServer::~MetricsServer() = default;
-int MetricsServer::port() const { return 0; }
-void MetricsServer::Stop::operator()(MHD_Daemon* /*daemon*/) const {}
 
 }  // namespace ppc::control

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "daemon/base/log.h"
 #include "daemon/base/suggest.h"
+#include "daemon/base/text.h"
 #include "daemon/policy/plugin.h"
 #include "daemon/wire/protocol.h"
 
@@ -65,11 +65,6 @@ const cli::Program kProgram = {
     kNotes,
     kVersionText};
 
-std::string FromEnvironment(const char* name, const std::string& fallback) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? fallback : value;
-}
-
 // ppc-runner beside ppcd itself.
 std::string DefaultRunner() {
   const std::string self = LinkTarget("/proc/self/exe");
@@ -89,9 +84,7 @@ std::string ServiceSocketOf(const cli::Args& args, const Options& options) {
 
 void ScaleTimes(Options& options) {
   const std::string text = FromEnvironment("PPC_TIME_SCALE_PERCENT", "100");
-  int percent = 100;
-  std::from_chars(text.data(), text.data() + text.size(), percent);
-  percent = std::clamp(percent, 1, 10000);
+  const int percent = std::clamp(WholeNumber<int>(text).value_or(100), 1, 10000);
   for (Millis* time :
        {&options.init_timeout, &options.start_timeout, &options.control_timeout,
         &options.status_timeout, &options.drain_timeout, &options.death_limit,

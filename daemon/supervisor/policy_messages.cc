@@ -4,15 +4,6 @@
 #include <utility>
 
 namespace ppc::control {
-namespace {
-
-// Root's own messages may have anything there.
-std::string TextIn(const Json& message, const char* key) {
-  const Result<std::string> text = JsonString(message, key, "");
-  return text ? *text : "";
-}
-
-}  // namespace
 
 PolicyMessages::PolicyMessages(EventLoop& loop, Services& services, Callbacks callbacks)
     : loop_(loop), services_(services), callbacks_(std::move(callbacks)) {}
@@ -28,7 +19,7 @@ void PolicyMessages::Send(Json message, JsonHandler done) {
 // What is about a service that the runner does not know yet stays, in its order.
 void PolicyMessages::SendWaiting() {
   for (size_t at = 0; control_ && at < waiting_.size() && unanswered_ < kMostUnanswered;) {
-    if (untold_.contains(TextIn(waiting_[at].message, "service_id"))) {
+    if (untold_.contains(JsonText(waiting_[at].message, "service_id"))) {
       ++at;
       continue;
     }
@@ -72,7 +63,7 @@ void PolicyMessages::RefuseWaiting(const Error& why) {
 }
 
 void PolicyMessages::SendNow(const Json& message, JsonHandler done) {
-  const Json to_repeat = TextIn(message, "op") == "service_stop" ? message : Json();
+  const Json to_repeat = JsonText(message, "op") == "service_stop" ? message : Json();
   // By a copy: an answer at once may end it.
   const Control control = control_;
   ++unanswered_;
@@ -93,7 +84,7 @@ void PolicyMessages::StopLater(const Json& message) {
   constexpr Millis kAgain{500};
   loop_.After(kAgain, [this, life = Life(life_), message] {
     if (life.expired()) return;  // a new runner does not know it
-    if (services_.Find(TextIn(message, "service_id")) != nullptr) return;
+    if (services_.Find(JsonText(message, "service_id")) != nullptr) return;
     SendNow(message, [](const Result<Json>&) {});
   });
 }

@@ -19,28 +19,18 @@ uint64_t RateOf(const ReadShares& shares, const ReadLimitId& id, uint64_t limit)
                                        : ReadBroker::UnlistedRate(limit, shares.runners);
 }
 
-std::optional<uint64_t> Number(const Json& json, const char* key) {
-  const auto member = json.find(key);
-  if (member == json.end() || !member->is_number_unsigned()) return std::nullopt;
-  return member->get<uint64_t>();
-}
-
 std::optional<ReadReport> ReportOf(const Json& json) {
-  if (!json.is_object()) return std::nullopt;
-  const std::optional<uint64_t> cgroup = Number(json, "cgroup");
-  const std::optional<uint64_t> major = Number(json, "major");
-  const std::optional<uint64_t> minor = Number(json, "minor");
-  const std::optional<uint64_t> limit = Number(json, "limit");
-  const std::optional<uint64_t> used = Number(json, "used");
-  const auto is_short = json.find("short");
-  if (!cgroup || !major || !minor || !limit || !used || is_short == json.end() ||
-      !is_short->is_boolean()) {
-    return std::nullopt;
-  }
+  const std::optional<uint64_t> cgroup = JsonNumber(json, "cgroup");
+  const std::optional<uint64_t> major = JsonNumber(json, "major");
+  const std::optional<uint64_t> minor = JsonNumber(json, "minor");
+  const std::optional<uint64_t> limit = JsonNumber(json, "limit");
+  const std::optional<uint64_t> used = JsonNumber(json, "used");
+  const Json& is_short = JsonMember(json, "short");
+  if (!cgroup || !major || !minor || !limit || !used || !is_short.is_boolean()) return std::nullopt;
   return ReadReport{{*cgroup, static_cast<uint32_t>(*major), static_cast<uint32_t>(*minor)},
                     *limit,
                     *used,
-                    is_short->get<bool>()};
+                    is_short.get<bool>()};
 }
 
 }  // namespace

@@ -175,9 +175,9 @@ void Registration::HandleRunning(const Json& answer) {
 }
 
 void Registration::HandleEvent(const Json& event) {
-  const Result<std::string> kind = JsonString(event, "event", "");
-  if (kind && *kind == "service_start") return NoteStart(event);
-  if (!kind || *kind != "dropped") {
+  const std::string kind = JsonText(event, "event");
+  if (kind == "service_start") return NoteStart(event);
+  if (kind != "dropped") {
     Log(LogLevel::kDebug, {mount_.path, ""}, "runner says " + DumpJson(event).substr(0, 200));
     return;
   }
@@ -193,8 +193,7 @@ void Registration::HandleEvent(const Json& event) {
 
 // Another start of an open service, which its readers have begun.
 void Registration::NoteStart(const Json& event) {
-  const Result<std::string> id = JsonString(event, "service_id", "");
-  if (id && services_.BeginAgain(*id)) callbacks_.on_change();
+  if (services_.BeginAgain(JsonText(event, "service_id"))) callbacks_.on_change();
 }
 
 void Registration::HandleExit(int wait_status) {
@@ -367,9 +366,9 @@ Json Registration::DescribeWithoutRunner() const {
 // Describes a runner that does not answer.
 Json Registration::DescribeMute() const {
   Json out = DescribeWithoutRunner();
-  const Result<std::string> attached = JsonString(out.value("kernel", Json::object()), "state", "");
+  const std::string attached = JsonText(JsonMember(out, "kernel"), "state");
   if (!runner_->IsStopped()) out["state"] = "unresponsive";
-  out["last_error"] = runner_->WhyMute(/*has_lease_expired=*/attached && *attached == "expired");
+  out["last_error"] = runner_->WhyMute(/*has_lease_expired=*/attached == "expired");
   return out;
 }
 

@@ -63,18 +63,22 @@ std::optional<MemoryBroker::Machine> ReadMachine(const SysRoots& roots) {
 
 }  // namespace
 
-Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
+Registry::Registry(EventLoop& loop, const Options& options, StateDir state,
+                   const MemoryFloor* floor)
     : loop_(loop),
       probe_(options.roots),
       cgroups_(options.roots),
       state_(std::move(state)),
       off_switch_(options.template_dir),
-      maker_(loop, options, probe_, cgroups_, state_),
+      observers_(loop, options.roots),
+      memory_(loop, options.memory_period, [&options] { return ReadMachine(options.roots); }),
+      environment_{loop, options, probe_, cgroups_, observers_, memory_, reads_, state_},
       registrations_(probe_, off_switch_),
       saved_(state_, probe_),
-      services_(loop, options, cgroups_, registrations_, saved_, metrics_),
-      floor_(options),
-      status_(options, probe_, off_switch_, registrations_, saved_, floor_) {}
+      monitoring_(
+          MakeMonitoring([this](const Reply& told) { status_.Show(Json::object(), told); })),
+      services_(loop, options, cgroups_, registrations_, saved_, *monitoring_),
+      status_(options, probe_, off_switch_, registrations_, saved_, floor) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;
@@ -96,9 +100,9 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
     return peer.is_admin ? status_.Show(body, reply) : status_.ShowOwn(body, peer, reply);
   }
   if (op == "log") return ShowLog(registrations_, body, reply);
-  if (op == "metrics") return ShowMetrics(body, reply);
+  if (op == "metrics") return monitoring_->Show(body, reply);
   if (op == "node_state") {
-    metrics_.TakeNodeState(body);
+    monitoring_->TakeNodeState(body);
     return reply(OkAnswer());
   }
   reply(op == "ping" ? Ping(peer) : NameService(body));  // service_id
@@ -159,7 +163,9 @@ void Registry::Replace(Registration& old, const Json& body, const Reply& reply) 
 
 Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice, const Json& own) {
   const std::string key = mount.Key();
-  const std::string handle = maker_.NextHandle(mount);
+  // That none had before it: "dir.1", "ppc0.2".
+  const std::string handle = (mount.is_plain ? "dir" : "ppc" + std::to_string(mount.index)) + "." +
+                             std::to_string(next_handle_++);
   Registration::Callbacks callbacks;
   callbacks.on_change = [this, key] {
     if (const Registration* changed = registrations_.FindByKey(key)) saved_.Save(*changed);
@@ -171,8 +177,8 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice, const J
     }
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
-  Registration& added =
-      registrations_.Put(maker_.Make(mount, std::move(choice), handle, std::move(callbacks)));
+  Registration& added = registrations_.Put(std::make_unique<Registration>(
+      environment_, mount, std::move(choice), handle, std::move(callbacks)));
   if (!own.is_null()) added.services().Put(OwnService(own));
   return added;
 }
@@ -219,22 +225,6 @@ void Registry::PolicyMessage(const Json& body, const Reply& reply) const {
     Json ok = OkAnswer();
     ok["reply"] = *answer;
     reply(std::move(ok));
-  });
-}
-
-void Registry::Metrics(MetricsFormat format, const std::function<void(std::string)>& told) const {
-  status_.Show(Json::object(),
-               [this, format, told](const Json& status) { told(metrics_.Text(status, format)); });
-}
-
-void Registry::ShowMetrics(const Json& body, const Reply& reply) const {
-  const Result<MetricsFormat> format = MetricsPage::FormatOf(body);
-  if (!format) return reply(ErrorAnswer(format.error()));
-  Metrics(*format, [reply, format = *format](std::string text) {
-    Json answer = OkAnswer();
-    answer["type"] = MetricsType(format);
-    answer["text"] = std::move(text);
-    reply(std::move(answer));
   });
 }
 
@@ -324,25 +314,6 @@ void Registry::Shutdown(std::function<void()> done) {
   for (const auto& [key, registration] : registrations_.all()) {
     registration->Remove([](const Status&) {});
   }
-}
-
-RegistrationMaker::RegistrationMaker(EventLoop& loop, const Options& options,
-                                     const MountProbe& probe, const Cgroups& cgroups,
-                                     const StateDir& state)
-    : observers_(loop, options.roots),
-      memory_(loop, options.memory_period, [&options] { return ReadMachine(options.roots); }),
-      environment_{loop, options, probe, cgroups, observers_, memory_, reads_, state} {}
-
-std::string RegistrationMaker::NextHandle(const MountInfo& mount) {
-  const std::string device = mount.is_plain ? "dir" : "ppc" + std::to_string(mount.index);
-  return device + "." + std::to_string(next_handle_++);
-}
-
-std::unique_ptr<Registration> RegistrationMaker::Make(const MountInfo& mount, PolicyChoice choice,
-                                                      const std::string& handle,
-                                                      Registration::Callbacks callbacks) {
-  return std::make_unique<Registration>(environment_, mount, std::move(choice), handle,
-                                        std::move(callbacks));
 }
 
 }  // namespace ppc::control

@@ -15,8 +15,9 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
-#include "daemon/supervisor/floor_thread.h"
 #include "daemon/supervisor/memory_broker.h"
+#include "daemon/supervisor/memory_floor.h"
+#include "daemon/supervisor/monitoring.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -32,39 +33,17 @@
 
 namespace ppc::control {
 
-// Owns what registrations share, and makes them: each with a handle that none had before it.
-// Threads: the loop's.
-class RegistrationMaker {
- public:
-  // All must outlive it.
-  RegistrationMaker(EventLoop& loop, const Options& options, const MountProbe& probe,
-                    const Cgroups& cgroups, const StateDir& state);
-
-  // "dir.1", "ppc0.2": of the next one, and used up by this.
-  std::string NextHandle(const MountInfo& mount);
-  // Not started.  This must outlive it.
-  std::unique_ptr<Registration> Make(const MountInfo& mount, PolicyChoice choice,
-                                     const std::string& handle, Registration::Callbacks callbacks);
-
- private:
-  ObserverHub observers_;
-  MemoryBroker memory_;
-  ReadBroker reads_;
-  const Environment environment_;
-  uint64_t next_handle_ = 1;
-};
-
 class Registry {
  public:
-  Registry(EventLoop& loop, const Options& options, StateDir state);
+  // floor: nullptr where none is asked for.
+  Registry(EventLoop& loop, const Options& options, StateDir state, const MemoryFloor* floor);
 
   // Takes up what an earlier ppcd had registered.
   void Adopt();
 
   void Handle(const Request& request, const Peer& peer, const Reply& reply);
 
-  // Once the runners have said what they count.
-  void Metrics(MetricsFormat format, const std::function<void(std::string)>& told) const;
+  Monitoring& monitoring() { return *monitoring_; }
 
   // For people.
   std::string Summary() const { return status_.Summary(); }
@@ -81,7 +60,6 @@ class Registry {
   void HandleWhileOff(const Request& request, const Reply& reply) const;
   // What is registered meanwhile.
   void RememberPolicy(const Json& body, const Reply& reply) const;
-  void ShowMetrics(const Json& body, const Reply& reply) const;
 
   // own: the "service_start" of its own service, null where it has none.
   Registration& Add(const MountInfo& mount, PolicyChoice choice, const Json& own);
@@ -95,12 +73,16 @@ class Registry {
   const Cgroups cgroups_;
   const StateDir state_;
   OffSwitch off_switch_;
-  RegistrationMaker maker_;
+  // What registrations share.
+  ObserverHub observers_;
+  MemoryBroker memory_;
+  ReadBroker reads_;
+  const Environment environment_;
+  uint64_t next_handle_ = 1;
   Registrations registrations_;
   const SavedRegistrations saved_;
-  MetricsPage metrics_;
+  const std::unique_ptr<Monitoring> monitoring_;
   ServiceOperations services_;
-  const FloorThread floor_;
   const StatusPage status_;
   bool is_ending_ = false;
 };

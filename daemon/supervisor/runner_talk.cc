@@ -36,9 +36,9 @@ std::optional<MemoryReport> MemoryOf(const Result<Json>& answer) {
   MemoryReport report;
   for (const auto& [key, value] :
        {std::pair{"budget", &report.budget}, {"keeps", &report.keeps}, {"wants", &report.wants}}) {
-    const auto member = answer->find(key);
-    if (member == answer->end() || !member->is_number_unsigned()) return std::nullopt;
-    *value = member->get<uint64_t>();
+    const std::optional<uint64_t> number = JsonNumber(*answer, key);
+    if (!number) return std::nullopt;
+    *value = *number;
   }
   return report;
 }
@@ -79,8 +79,7 @@ void RunnerTalk::End() {
 }
 
 void RunnerTalk::Control(const Json& message, JsonHandler done) {
-  const Result<std::string> op = JsonString(message, "op", "");
-  const bool is_start = op && *op == "service_start";
+  const bool is_start = JsonText(message, "op") == "service_start";
   Ask({{"op", "control"}, {"message", message}},
       is_start ? options_.start_timeout : options_.control_timeout,
       [this, alive = std::weak_ptr<bool>(alive_),

@@ -111,8 +111,7 @@ Json SavedRegistrations::Describe() const {
   for (const Json& state : state_.LoadAll(problems)) {
     Json& one = list.emplace_back(Json{{"state", "off"}});
     for (const char* const key : {"mount", "policy", "backend"}) {
-      const Result<std::string> text = JsonString(state, key, "");
-      one[key] = text ? *text : "";
+      one[key] = JsonText(state, key);
     }
   }
   return list;

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
+#include "daemon/base/text.h"
 #include "daemon/wire/notify.h"
 
 namespace ppc::control {
@@ -28,10 +28,7 @@ std::optional<uint64_t> TakeNumber(const char* name) {
   if (text == nullptr) return std::nullopt;
   const std::string copy = text;
   unsetenv(name);
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(copy.data(), copy.data() + copy.size(), number);
-  if (error != std::errc() || end != copy.data() + copy.size()) return std::nullopt;
-  return number;
+  return WholeNumber<uint64_t>(copy);
 }
 
 int SocketOption(int fd, int option) {
@@ -72,8 +69,7 @@ Result<InheritedSockets> InheritedSockets::FromEnvironment() {
   InheritedSockets sockets;
   const std::optional<uint64_t> pid = TakeNumber("LISTEN_PID");
   const uint64_t count = TakeNumber("LISTEN_FDS").value_or(0);
-  const char* names_text = std::getenv("LISTEN_FDNAMES");
-  std::string names = names_text == nullptr ? "" : names_text;
+  std::string names = ppc::FromEnvironment("LISTEN_FDNAMES");
   unsetenv("LISTEN_FDNAMES");
   // Left over by a process in between, for which they were meant.
   if (pid != static_cast<uint64_t>(getpid())) return sockets;

@@ -37,18 +37,18 @@ Json Started(const Registration& registration, const Service& service, const Jso
 
 ServiceOperations::ServiceOperations(EventLoop& loop, const Options& options,
                                      const Cgroups& cgroups, const Registrations& registrations,
-                                     const SavedRegistrations& saved, MetricsPage& metrics)
-    : registrations_(registrations),
+                                     const SavedRegistrations& saved, Monitoring& monitoring)
+    : loop_(loop),
+      registrations_(registrations),
       saved_(saved),
-      metrics_(metrics),
+      monitoring_(monitoring),
       roots_(loop, options.roots,
              [this](const std::string& handle, const std::string& id) {
                ends_.TakeEndOfRoot(handle, id);
              }),
       ends_(loop, registrations, saved, roots_),
       groups_(loop, options.watch_period, cgroups, registrations, ends_),
-      new_services_(options.roots, cgroups, registrations, roots_),
-      starts_(loop, registrations, saved, new_services_, roots_, groups_, ends_) {}
+      new_services_(options.roots, cgroups, registrations, roots_) {}
 
 Result<ServiceOperations::Named> ServiceOperations::Find(const Json& body, const Peer& peer) const {
   const Result<Registration*> found =
@@ -72,12 +72,23 @@ void ServiceOperations::Ready(const Json& body, const Peer& peer, const Reply& r
         if (Registration* ready = registrations_.FindByHandle(handle); ready != nullptr) {
           Service* service = ready->services().Find(id);
           if (service != nullptr) {
-            metrics_.NoteReady(ready->mount().path, *service, answer ? *answer : Json::object());
+            NoteReady(ready->mount().path, *service, answer ? *answer : Json::object());
           }
           saved_.Save(*ready, id);
         }
         PassOn(answer, reply);
       });
+}
+
+// A service is ready once, however often it says so.
+void ServiceOperations::NoteReady(const std::string& directory, Service& service,
+                                  const Json& answer) {
+  const bool is_first = !std::exchange(service.is_ready, true);
+  const uint64_t began = std::exchange(service.started_ns, 0);
+  if (!is_first || began == 0) return;
+  const Result<std::string> treatment = JsonString(answer, "treatment", "policy");
+  monitoring_.NoteReady(directory, treatment ? *treatment : "policy",
+                        static_cast<double>(MonotonicNs() - began) / 1e9);
 }
 
 // "ready" is what service_ready says.
@@ -134,7 +145,7 @@ void ServiceOperations::Leave(Registration& gone) {
   }
 }
 
-void ServiceStarts::Start(Json body, const Peer& peer, const Reply& reply) {
+void ServiceOperations::Start(Json body, const Peer& peer, const Reply& reply) {
   if (body.contains("pid") && body["pid"] == 0) {
     if (peer.pid == 0) {
       return reply(ErrorAnswer(Error{ESRCH,
@@ -167,15 +178,16 @@ void ServiceStarts::Start(Json body, const Peer& peer, const Reply& reply) {
   const std::string handle = registration.handle();
   const Millis wait{std::min<int64_t>(body.value("wait_ms", kStartWaitMs), kMaxStartWaitMs)};
   asked->timer = loop_.After(wait, [this, asked, service, handle] {
-    Accept(handle, service, std::exchange(asked->reply, nullptr));
+    AcceptStart(handle, service, std::exchange(asked->reply, nullptr));
   });
   registration.Control(service.message, [this, asked, service, handle](const Result<Json>& answer) {
     if (asked->reply) loop_.Cancel(asked->timer);
-    Finish(handle, service, answer, std::exchange(asked->reply, nullptr));
+    FinishStart(handle, service, answer, std::exchange(asked->reply, nullptr));
   });
 }
 
-void ServiceStarts::Accept(const std::string& handle, const Service& started, const Reply& reply) {
+void ServiceOperations::AcceptStart(const std::string& handle, const Service& started,
+                                    const Reply& reply) {
   Registration* registration = registrations_.FindByHandle(handle);
   if (registration == nullptr) return reply(ErrorAnswer(Error{ENODEV, "the mount is gone"}));
   Service* known = registration->services().Find(started.id);
@@ -199,8 +211,8 @@ void ServiceStarts::Accept(const std::string& handle, const Service& started, co
   reply(Started(*registration, started, {{"state", "starting"}}));
 }
 
-void ServiceStarts::Finish(const std::string& handle, const Service& started,
-                           const Result<Json>& answer, const Reply& reply) {
+void ServiceOperations::FinishStart(const std::string& handle, const Service& started,
+                                    const Result<Json>& answer, const Reply& reply) {
   Registration* registration = registrations_.FindByHandle(handle);
   const bool is_plain = IsUnknownToPolicy(answer);
   if (registration == nullptr) {

@@ -10,6 +10,7 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/monitoring.h"
 #include "daemon/supervisor/new_services.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
@@ -17,55 +18,19 @@
 #include "daemon/supervisor/root_watches.h"
 #include "daemon/supervisor/saved_registrations.h"
 #include "daemon/supervisor/service_ends.h"
-#include "daemon/supervisor/status_page.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
-
-// Owns a service_start from the request to the policy's answer, for which no caller waits long.
-// Threads: the loop's.
-class ServiceStarts {
- public:
-  // All must outlive it.
-  ServiceStarts(EventLoop& loop, const Registrations& registrations,
-                const SavedRegistrations& saved, NewServices& new_services, RootWatches& roots,
-                GroupWatch& groups, ServiceEnds& ends)
-      : loop_(loop),
-        registrations_(registrations),
-        saved_(saved),
-        new_services_(new_services),
-        roots_(roots),
-        groups_(groups),
-        ends_(ends) {}
-
-  void Start(Json body, const Peer& peer, const Reply& reply);
-
- private:
-  // For one that the policy has not answered in time: the caller goes on.
-  void Accept(const std::string& handle, const Service& started, const Reply& reply);
-  // `reply` is empty where it has been accepted before.
-  void Finish(const std::string& handle, const Service& started, const Result<Json>& answer,
-              const Reply& reply);
-
-  EventLoop& loop_;
-  const Registrations& registrations_;
-  const SavedRegistrations& saved_;
-  NewServices& new_services_;
-  RootWatches& roots_;
-  GroupWatch& groups_;
-  ServiceEnds& ends_;
-};
 
 class ServiceOperations {
  public:
   // All must outlive it.
   ServiceOperations(EventLoop& loop, const Options& options, const Cgroups& cgroups,
                     const Registrations& registrations, const SavedRegistrations& saved,
-                    MetricsPage& metrics);
+                    Monitoring& monitoring);
 
-  void Start(const Json& body, const Peer& peer, const Reply& reply) {
-    starts_.Start(body, peer, reply);
-  }
+  // From the request to the policy's answer, for which no caller waits long.
+  void Start(Json body, const Peer& peer, const Reply& reply);
   void Ready(const Json& body, const Peer& peer, const Reply& reply);
   void Phase(const Json& body, const Peer& peer, const Reply& reply);
   void Fail(const Json& body, const Peer& peer, const Reply& reply);
@@ -88,15 +53,21 @@ class ServiceOperations {
   // The directory of a message, which has the service that the message names.  EACCES: it is
   // another's.
   Result<Named> Find(const Json& body, const Peer& peer) const;
+  // For a start that the policy has not answered in time: the caller goes on.
+  void AcceptStart(const std::string& handle, const Service& started, const Reply& reply);
+  // `reply` is empty where it has been accepted before.
+  void FinishStart(const std::string& handle, const Service& started, const Result<Json>& answer,
+                   const Reply& reply);
+  void NoteReady(const std::string& directory, Service& service, const Json& answer);
 
+  EventLoop& loop_;
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
-  MetricsPage& metrics_;
+  Monitoring& monitoring_;
   RootWatches roots_;
   ServiceEnds ends_;
   GroupWatch groups_;
   NewServices new_services_;
-  ServiceStarts starts_;
 };
 
 }  // namespace ppc::control

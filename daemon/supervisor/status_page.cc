@@ -29,11 +29,6 @@ Json InOrder(Json mounts) {
   return mounts;
 }
 
-uint64_t TimeOf(const Json& line) {
-  const Json time_ns = JsonMember(line, "time_ns");
-  return time_ns.is_number_unsigned() ? time_ns.get<uint64_t>() : 0;
-}
-
 // Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.
 bool IsAbout(const std::string& text, const std::string& path) {
   for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
@@ -95,12 +90,15 @@ std::string StatusPage::Summary() const {
 }
 
 Json StatusPage::DescribeDaemon() const {
-  return {
-      {"version", kVersionText},         {"pid", getpid()},
-      {"off", off_switch_.is_off()},     {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
-      {"socket", options_.socket},       {"service_socket", options_.service_socket},
-      {"state_dir", options_.state_dir}, {"template_dir", options_.template_dir},
-      {"free_floor", floor_.Describe()}};
+  return {{"version", kVersionText},
+          {"pid", getpid()},
+          {"off", off_switch_.is_off()},
+          {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
+          {"socket", options_.socket},
+          {"service_socket", options_.service_socket},
+          {"state_dir", options_.state_dir},
+          {"template_dir", options_.template_dir},
+          {"free_floor", floor_ == nullptr ? Json() : floor_->Describe()}};
 }
 
 void StatusPage::Show(const Json& body, const Reply& reply) const {
@@ -188,7 +186,8 @@ void ShowLog(const Registrations& registrations, const Json& body, const Reply& 
   const auto gathered = std::make_shared<Gathered>();
   const auto finish_one = [gathered, reply] {
     if (--gathered->missing > 0) return;
-    std::ranges::stable_sort(gathered->lines, {}, [](const Json& line) { return TimeOf(line); });
+    std::ranges::stable_sort(gathered->lines, {},
+                             [](const Json& line) { return JsonCount(line, "time_ns"); });
     Json answer = OkAnswer();
     answer["lines"] = gathered->lines;
     reply(std::move(answer));
@@ -206,32 +205,6 @@ void ShowLog(const Registrations& registrations, const Json& body, const Reply& 
     });
   }
   finish_one();
-}
-
-void MetricsPage::NoteReady(const std::string& directory, Service& service, const Json& answer) {
-  const bool is_first = !std::exchange(service.is_ready, true);
-  const uint64_t began = std::exchange(service.started_ns, 0);
-  if (!is_first || began == 0) return;
-  const Result<std::string> treatment = JsonString(answer, "treatment", "policy");
-  start_times_.Add(directory, treatment ? *treatment : "policy",
-                   static_cast<double>(MonotonicNs() - began) / 1e9);
-}
-
-void MetricsPage::TakeNodeState(const Json& body) {
-  node_state_ = body.at("node");
-  node_state_until_ns_ = MonotonicNs() + body.at("for_s").get<uint64_t>() * kNsPerSec;
-}
-
-std::string MetricsPage::Text(const Json& status, MetricsFormat format) const {
-  const bool is_fresh = MonotonicNs() < node_state_until_ns_;
-  return MetricsText(status, start_times_, format, is_fresh ? node_state_ : Json());
-}
-
-Result<MetricsFormat> MetricsPage::FormatOf(const Json& body) {
-  const std::string wanted = body.value("format", "openmetrics");
-  if (wanted == "openmetrics") return MetricsFormat::kOpenMetrics;
-  if (wanted == "prometheus") return MetricsFormat::kPrometheus;
-  return Error{EINVAL, "\"format\" must be \"openmetrics\" or \"prometheus\""};
 }
 
 }  // namespace ppc::control

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what `list` and `status` show: of whatever is registered, is native, or is remembered while
 // PPC is off.
-// Owns the log that ppcd and its runners keep, and the figures for monitoring, too.
+// Owns the log that ppcd and its runners keep, too.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
 #define PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
@@ -12,8 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/supervisor/floor_thread.h"
-#include "daemon/supervisor/metrics_server.h"
+#include "daemon/supervisor/memory_floor.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
@@ -29,7 +28,7 @@ class StatusPage {
   // All must outlive it.
   StatusPage(const Options& options, const MountProbe& probe, const OffSwitch& off_switch,
              const Registrations& registrations, const SavedRegistrations& saved,
-             const FloorThread& floor)
+             const MemoryFloor* floor)
       : options_(options),
         probe_(probe),
         off_switch_(off_switch),
@@ -56,7 +55,7 @@ class StatusPage {
   const OffSwitch& off_switch_;
   const Registrations& registrations_;
   const SavedRegistrations& saved_;
-  const FloorThread& floor_;
+  const MemoryFloor* const floor_;  // nullptr: none is asked for
   const uint64_t started_ns_ = MonotonicNs();
 };
 
@@ -65,28 +64,6 @@ class StatusPage {
 //
 // Answers the request log.
 void ShowLog(const Registrations& registrations, const Json& body, const Reply& reply);
-
-// Owns what monitoring is told beside status: the starts that this ppcd has seen, and what
-// `ppcctl node` has told of the machine.
-// Threads: the loop's.
-class MetricsPage {
- public:
-  // A service is ready once, however often it says so.  `answer`: the policy's.
-  void NoteReady(const std::string& directory, Service& service, const Json& answer);
-  // Takes the request node_state.
-  void TakeNodeState(const Json& body);
-
-  // `status`: the answer to `status`, of all directories.
-  std::string Text(const Json& status, MetricsFormat format) const;
-  // The format that the request metrics asks for.
-  static Result<MetricsFormat> FormatOf(const Json& body);
-
- private:
-  StartTimes start_times_;
-  // Looking for it takes longer than this loop may.
-  Json node_state_;
-  uint64_t node_state_until_ns_ = 0;
-};
 
 }  // namespace ppc::control
 

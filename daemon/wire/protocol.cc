@@ -222,10 +222,7 @@ Error AnswerError(const Json& answer) {
   return error;
 }
 
-bool IsOk(const Json& answer) {
-  const auto it = answer.is_object() ? answer.find("ok") : answer.end();
-  return it != answer.end() && it->is_boolean() && it->get<bool>();
-}
+bool IsOk(const Json& answer) { return JsonMember(answer, "ok") == true; }
 
 std::string ErrnoName(int code) {
   for (const ErrnoEntry& entry : kErrnoEntries) {

@@ -2,13 +2,13 @@
 #include "daemon/xpu/process_xpu.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -19,11 +19,8 @@ constexpr std::pair<const char*, XpuSource> kRanks[] = {{"PPC_WORKER", XpuSource
                                                         {"RANK", XpuSource::kRank}};
 
 std::optional<int> ToIndex(const std::optional<std::string>& text) {
-  if (!text || text->empty()) return std::nullopt;
-  int value = 0;
-  const auto parsed = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (parsed.ec != std::errc() || *parsed.ptr != '\0' || value < 0) return std::nullopt;
-  return value;
+  const std::optional<int> value = text ? WholeNumber<int>(*text) : std::nullopt;
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 struct Variable {
@@ -63,10 +60,8 @@ int ByUuid(const SysRoots& roots, const std::vector<Xpu>& xpus, std::string_view
 int Find(const SysRoots& roots, const std::vector<Xpu>& xpus, uint16_t vendor,
          std::string_view entry) {
   if (entry.starts_with("GPU-")) return ByUuid(roots, xpus, entry);
-  int number = -1;
-  const auto parsed = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-  const bool is_number = parsed.ec == std::errc() && parsed.ptr == entry.data() + entry.size();
-  return is_number && number >= 0 ? NthOf(xpus, vendor, number) : -1;
+  const int number = WholeNumber<int>(entry).value_or(-1);
+  return number >= 0 ? NthOf(xpus, vendor, number) : -1;
 }
 
 }  // namespace
@@ -333,10 +328,8 @@ VisibleDevices ReadVisibleDevices(const SysRoots& roots, const std::vector<Xpu>&
     if (!value) continue;
     VisibleDevices visible;
     visible.text = std::string(variable.name) + "=" + value->substr(0, 128);
-    for (size_t at = 0; at <= value->size();) {
-      const size_t end = std::min(value->find(',', at), value->size());
-      const std::string entry = Trim(value->substr(at, end - at));
-      at = end + 1;
+    for (std::string_view rest = *value; !rest.empty();) {
+      const std::string entry = Trim(std::string(Cut(&rest, ',')));
       const int xpu = Find(roots, xpus, variable.vendor, entry);
       if (xpu < 0) break;
       visible.xpus.push_back(xpu);

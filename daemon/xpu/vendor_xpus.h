@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the XPU that a process computes on, from the vendors' libraries: NVML if there is an NVIDIA
-// device, DCMI if there is a Huawei one.
-// Threads: one; nothing here waits.
+// Owns the interface to the vendors' libraries, which know the XPU that a process computes on.
+// extras/vendors asks them.
+// Threads: any; nothing here waits.
 #ifndef PPC_DAEMON_XPU_VENDOR_XPUS_H_
 #define PPC_DAEMON_XPU_VENDOR_XPUS_H_
 
@@ -12,7 +12,6 @@
 
 #include "daemon/machine/roots.h"
 #include "daemon/machine/xpu_list.h"
-#include "daemon/xpu/xpu_query.h"
 
 namespace ppc {
 
@@ -23,26 +22,17 @@ class VendorXpus {
     std::string says;  // the evidence, or why there is no answer
   };
 
-  // `query`: all but the library.
-  VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const XpuQuery::Options& query = {});
-
-  // From the newest listing; a process that computes on several devices has no answer.
-  Answer Nvml(int pid, uint64_t start_ns) const { return Ask(nvml_, pid, start_ns); }
-  Answer Dcmi(int pid, uint64_t start_ns) const { return Ask(dcmi_, pid, start_ns); }
-
- private:
-  struct Source {
-    std::unique_ptr<XpuQuery> query;  // nullptr: no such device
-    std::string why_not;
-  };
-  Source MakeSource(const char* library, uint16_t vendor, XpuQuery::Options query) const;
-  Answer Ask(const Source& source, int pid, uint64_t start_ns) const;
-
-  const std::vector<Xpu> xpus_;
-  const bool is_host_;  // process numbers here are the host's
-  const Source nvml_;
-  const Source dcmi_;
+  virtual ~VendorXpus() = default;
+  virtual Answer Nvml(int pid, uint64_t start_ns) const = 0;
+  virtual Answer Dcmi(int pid, uint64_t start_ns) const = 0;
 };
+
+// nullptr: built without extras/vendors.
+std::shared_ptr<const VendorXpus> OpenVendorXpus(const SysRoots& roots, std::vector<Xpu> xpus);
+
+// What ppc-runner does if it is started with kAskXpusFlag LIBRARY; returns its exit status.
+inline constexpr const char* kAskXpusFlag = "--ask-xpus";
+int AskXpuLibrary(const std::string& library);
 
 }  // namespace ppc
 

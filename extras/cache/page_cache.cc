@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl residency, warm, drop: the page cache by hand.
+#include <langinfo.h>
+
 #include <algorithm>
 #include <array>
+#include <clocale>
 #include <cstdio>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "daemon/base/json.h"
@@ -51,6 +55,11 @@ int ExitOfRanges(const Error& error) {
 }
 
 constexpr size_t kBarCells = 40;
+
+bool IsUtf8Locale() {
+  std::setlocale(LC_CTYPE, "");
+  return std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+}
 
 Json ToJson(const std::string& path, const PageMap& map) {
   Json out{{"path", path}, {"size", map.size}, {"resident", map.resident}};

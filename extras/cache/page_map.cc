@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/kmod/kmod_backend.h"
@@ -116,6 +118,19 @@ Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
     if (code != ENODEV && code != EACCES && code != EPERM) return module.error();
   }
   return ByMincore(*real, static_cast<uint64_t>(info.st_size));
+}
+
+std::string Bar(const std::vector<double>& shares, bool is_utf8) {
+  constexpr std::array<std::string_view, 5> kBlocks = {" ", "\u2591", "\u2592", "\u2593", "\u2588"};
+  constexpr std::array<std::string_view, 5> kAscii = {" ", ".", ":", "+", "#"};
+  std::string bar;
+  for (const double share : shares) {
+    // Only nothing at all is empty, only everything is full.
+    size_t level = share <= 0 ? 0 : share >= 1 ? 4 : 1 + static_cast<size_t>(share * 3);
+    level = std::min<size_t>(level, share >= 1 ? 4 : 3);
+    bar += is_utf8 ? kBlocks[level] : kAscii[level];
+  }
+  return bar;
 }
 
 }  // namespace ppc::ctl

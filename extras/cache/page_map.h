@@ -26,6 +26,10 @@ struct PageMap {
   std::vector<double> Shares(size_t cells) const;
 };
 
+// One character per share (0..1): full to empty blocks, or ASCII where the
+// locale has no UTF-8.
+std::string Bar(const std::vector<double>& shares, bool is_utf8);
+
 // `wants_device` false: mincore even on a ppc mount.
 Result<PageMap> ReadPageMap(const std::string& path, bool wants_device);
 

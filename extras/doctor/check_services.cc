@@ -16,7 +16,6 @@
 #include "extras/doctor/checks.h"
 #include "extras/templates/stale_files.h"
 #include "policies/maio/template/template.h"
-#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {

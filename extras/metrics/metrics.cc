@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/base/json.h"
-#include "daemon/supervisor/metrics_server.h"
+#include "extras/metrics/metrics_server.h"
 
 namespace ppc::control {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/supervisor/metrics_server.h"
+#include "extras/metrics/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

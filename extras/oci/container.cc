@@ -15,11 +15,6 @@ namespace {
 constexpr size_t kMaxConfigurationBytes = 16 << 20;
 constexpr size_t kMaxNameBytes = 200;
 
-bool IsFileName(const std::string& id) {
-  return !id.empty() && id.size() <= kMaxNameBytes && id[0] != '.' &&
-         id.find('/') == std::string::npos && id.find('\0') == std::string::npos;
-}
-
 const Json& MemberOf(const Json& object, const char* key) {
   static const Json nothing;
   const auto it = object.find(key);
@@ -58,6 +53,11 @@ Mount MountOf(const Container& container, const Json& entry) {
 
 }  // namespace
 
+bool IsContainerId(const std::string& id) {
+  return !id.empty() && id.size() <= kMaxNameBytes && id[0] != '.' &&
+         id.find('/') == std::string::npos && id.find('\0') == std::string::npos;
+}
+
 std::string Container::Annotation(const std::string& key) const {
   const auto it = annotations.find(key);
   return it == annotations.end() ? "" : it->second;
@@ -68,7 +68,7 @@ Result<Container> ReadState(const std::string& text) {
   if (!state) return state.error();
   Container container;
   container.id = JsonText(*state, "id");
-  if (!IsFileName(container.id)) {
+  if (!IsContainerId(container.id)) {
     return Error{EINVAL, "the container's state names no usable \"id\""};
   }
   const Result<int64_t> pid = JsonInt(*state, "pid", 0);

@@ -35,6 +35,8 @@ struct Container {
   std::string Annotation(const std::string& key) const;
 };
 
+// Whether it may be the name of a file.
+bool IsContainerId(const std::string& id);
 // Only the state.
 Result<Container> ReadState(const std::string& text);
 // Adds config.json of its bundle.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppc-oci-manual: prints the manual page of ppc-oci-hook or ppc-oci-worker, for the build.
+#include "extras/manual/manual.h"
+
 #include <cstdio>
 #include <cstring>
 

@@ -165,6 +165,10 @@ bool IsLeftAlone(const Container& container) {
 
 Result<ctl::ServiceRequest> RequestOf(const Container& container, const SysRoots& roots) {
   if (Status status = CheckNames(container); !status) return status.error();
+  // ppcd takes a path too, and would run its code.
+  if (container.Annotation("ppc.policy").find('/') != std::string::npos) {
+    return Error{EINVAL, "ppc.policy is a policy's name, not a path"};
+  }
   if (container.pid == 0) return Error{ESRCH, "the container's state names no process"};
   const ContainerPaths paths(container);
   const Result<ctl::FoundModel> model = FindContainerModel(container, paths);

@@ -10,9 +10,9 @@
 #include "daemon/machine/host_memory.h"
 #include "extras/cache/page_map.h"
 #include "extras/plan/needed_bytes.h"
+#include "extras/watch/service_view.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/service_view.h"
 
 namespace ppc::ctl {
 namespace {

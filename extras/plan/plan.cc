@@ -21,7 +21,6 @@
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/extra.h"
-#include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/run_target.h"
@@ -227,8 +226,7 @@ static int Plan(const Args& args) {
   const Result<BoundOptions> options = ReadBoundOptions(args);
   if (!options) return WrongUsage(options.error().message);
   const std::vector<std::string> words = WordsOf(args.command);
-  const LearntModel learnt(TemplateDir(), args.command);
-  const Result<Target> target = FindTarget(args, words, learnt);
+  const Result<Target> target = FindTarget(args, words);
   if (!target) return Failed(target.error());
   const Result<ServiceRequest> request = RequestFor(*std::move(asked), *target, words);
   if (!request) return Failed(request.error());

@@ -21,6 +21,7 @@
 #include "daemon/backend/file_cache.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc {
 namespace {
@@ -94,12 +95,14 @@ Result<std::unique_ptr<PollBackend>> PollBackend::Open(const std::string& dir,
     return Error{code, "cannot read " + dir + ": " + std::strerror(code) +
                            "; register a directory that this user may read"};
   }
-  return std::unique_ptr<PollBackend>(new PollBackend(real.get(), *pid, roots));
+  return std::unique_ptr<PollBackend>(
+      new PollBackend(real.get(), *pid, MountType(roots, st.st_dev) == kStreamed, roots));
 }
 
-PollBackend::PollBackend(std::string dir, int root_pid, const SysRoots& roots)
+PollBackend::PollBackend(std::string dir, int root_pid, bool is_streamed, const SysRoots& roots)
     : dir_(std::move(dir)),
       root_pid_(root_pid),
+      is_streamed_(is_streamed),
       files_(dir_),
       events_(kMaxEvents),
       sink_(&files_, &events_),
@@ -121,6 +124,7 @@ Capabilities PollBackend::Caps() const {
       "Loads are charged to the runner's own cgroup and placed by the kernel.",
       "The kernel's own read-ahead stays on.",
   };
+  if (is_streamed_) caps.limits.emplace_back(kStreamedLimit);
   if (root_pid_ == 0 && geteuid() != 0)
     caps.limits.emplace_back("Only processes of the runner's own user are watched.");
   if (root_pid_ != 0) {
@@ -173,6 +177,7 @@ Result<FileInfo> PollBackend::Resolve(uint64_t file, std::string* path) {
 }
 
 Result<LoadResult> PollBackend::Load(const LoadRequest& request) {
+  if (is_streamed_) return LoadResult{.stop = LoadStop::kLater};
   FileStat stat;
   const Result<UniqueFd> fd = files_.Open(request.file, &stat);
   if (!fd) return fd.error();

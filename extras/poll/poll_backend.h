@@ -82,13 +82,14 @@ class PollBackend : public Backend {
   Result<BackendCounters> Counters() override;
 
  private:
-  PollBackend(std::string dir, int root_pid, const SysRoots& roots);
+  PollBackend(std::string dir, int root_pid, bool is_streamed, const SysRoots& roots);
   void Keep(uint64_t file, uint64_t offset, const std::vector<bool>& mapped);
 
   static constexpr size_t kMaxEvents = 16384;
 
   const std::string dir_;
   const int root_pid_;
+  const bool is_streamed_;  // see mount_table.h
   PolledFiles files_;
   EventQueue events_;
   EventSink sink_;

@@ -12,9 +12,9 @@
 #include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
 #include "extras/report/parts.h"
+#include "extras/report/sampler.h"
 #include "extras/report/start_report.h"
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/spec.h"
 

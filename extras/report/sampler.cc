@@ -15,7 +15,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
-#include "tools/ppcctl/open_models.h"
+#include "extras/learnt_models/open_models.h"
 
 namespace ppc::ctl {
 namespace {
@@ -173,6 +173,23 @@ StartLog Sampler::Finish() {
   }
   if (thread_.joinable()) thread_.join();
   return log_;
+}
+
+std::optional<pid_t> FirstOfCgroup(const SysRoots& roots, const std::string& cgroup,
+                                   const std::string& other) {
+  std::optional<pid_t> first;
+  uint64_t first_ns = UINT64_MAX;
+  for (const int pid : ListNumbers(roots.Proc(""))) {
+    if (ProcessCgroup(roots, pid) != cgroup) continue;
+    const Result<std::string> name = ReadLine(roots.Proc("/" + std::to_string(pid) + "/comm"));
+    const std::optional<uint64_t> start_ns = ProcessStartNs(roots, pid);
+    if (!name || *name == other || !start_ns) continue;
+    // Among children of one tick: the one that was forked first, as far as numbers tell.
+    if (*start_ns > first_ns || (*start_ns == first_ns && pid > *first)) continue;
+    first = pid;
+    first_ns = *start_ns;
+  }
+  return first;
 }
 
 }  // namespace ppc::ctl

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +61,11 @@ struct StartLog {
   std::vector<Sample> samples;
   std::vector<Progress> progress;
 };
+
+// The process of the control group that began first; `cgroup` as ProcessCgroup() writes it.  One
+// that is named `other` does not count.  nullopt: there is none.
+std::optional<pid_t> FirstOfCgroup(const SysRoots& roots, const std::string& cgroup,
+                                   const std::string& other);
 
 // Takes one sample of a process and all its descendants.
 Sample LookAtProcesses(const SysRoots& roots, pid_t pid, uint64_t now_ns);

@@ -18,8 +18,8 @@
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "extras/report/parts.h"
+#include "extras/watch/service_view.h"
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/service_view.h"
 
 namespace ppc::ctl {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "daemon/base/json.h"
 #include "extras/templates/template_store.h"
+#include "extras/templates/template_text.h"
 #include "extras/templates/template_verbs.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/output.h"

@@ -14,6 +14,7 @@
 #include "daemon/machine/mount_table.h"
 #include "extras/templates/stale_files.h"
 #include "extras/templates/template_store.h"
+#include "extras/templates/template_text.h"
 #include "extras/templates/template_verbs.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template.h"

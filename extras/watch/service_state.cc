@@ -9,10 +9,10 @@
 #include <cstdio>
 
 #include "daemon/base/clock.h"
+#include "extras/watch/service_view.h"
 #include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/program_options.h"
-#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/spec.h"
 
 namespace ppc::ctl {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "daemon/base/clock.h"
+#include "extras/watch/service_view.h"
 #include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/program_options.h"
-#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 

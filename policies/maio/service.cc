@@ -46,7 +46,8 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
             stale_files_ += following_->Learn(found);
             return true;
           },
-          [this] { FetchNewer(); }) {}
+          [this] { FetchNewer(); }),
+      idle_models_(&run_) {}
 
 // ------------------------------------------------------------------- starting
 
@@ -70,8 +71,7 @@ Json Service::Await() {
 }
 
 bool Service::Join(const ServiceSpec& spec) {
-  const bool is_on_its_way = mode_ == Mode::kUse || mode_ == Mode::kStarting || is_held_back_;
-  if (!run_.is_awaited || !is_on_its_way || spec != run_.spec) return false;
+  if (!run_.is_awaited || !(loads() || is_held_back_) || spec != run_.spec) return false;
   Joined();
   return true;
 }
@@ -138,7 +138,7 @@ bool Service::MayStartOver() {
   if (is_reload_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
-  following_->End();
+  following_->Pause();
   following_.reset();
   lookup_queue_.End();
   recording_.reset();  // of half a load
@@ -176,7 +176,7 @@ void Service::FetchShared(uint64_t known_ns) {
 // Used at once if nothing was read yet; else the next start uses it.
 void Service::Fetched() {
   if (run_.last_event_ns != 0 || (mode_ != Mode::kRecord && mode_ != Mode::kUse)) return;
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   following_.reset();
   recording_.reset();
   mode_ = Mode::kStarting;
@@ -200,14 +200,16 @@ uint32_t Service::want() const {
     default:
       if (passes_ != nullptr && passes_->is_on()) return PPC_WANT_PROGRESS | PPC_WANT_EVICT;
       if (has_experts() && experts_->IsOn()) return PPC_WANT_PROGRESS;
-      return evict_all_ ? PPC_WANT_EVICT : 0;
+      if (evict_all_) return PPC_WANT_EVICT;
+      return mode_ == Mode::kServing && idle_models_.WantsHits() ? PPC_WANT_PROGRESS : 0;
   }
 }
 
 uint64_t Service::beacon_bytes() const {
   if (passes_ != nullptr && passes_->is_on()) return kMiB;
   if (has_experts() && experts_->IsOn()) return kMiB;
-  return mode_ == Mode::kUse ? following_->beacon_bytes() : 0;
+  if (mode_ == Mode::kUse) return following_->beacon_bytes();
+  return idle_models_.WantsHits() ? kMiB : 0;
 }
 
 bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
@@ -221,6 +223,7 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 
 void Service::Event(const miss_io& event) {
   NoteMissedAgain(event);
+  idle_models_.Note(event);
   if (run_.is_awaited) {
     // What the process that failed did last may be told late.
     if (event.time_ns < run_.start_ns) return;
@@ -261,7 +264,7 @@ void Service::Reload(const miss_io& event) {
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
     if (ready_ns_ != 0) {
-      following_->End();
+      following_->Pause();
       is_reload_ = true;
       (void)Start();
       return;
@@ -296,10 +299,12 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   if (passes_ != nullptr) passes_->Evict(held, out);
   if (evict_all_) {
-    // A process that still maps the model may compute from it.
-    const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
+    // A process that still maps the model may compute from it, unless it says that it has loaded.
+    const bool may_unmap = is_stopped_ || (run_.config.at_ready == AtReady::kAll && ready_ns_ != 0);
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
+  } else if (!is_contended && EvictIdle(held, out)) {
+    return;
   } else if (follows() && (is_contended || !IsAtEnd()) && MayGoOn()) {
     // At the end of the load nothing of it needs room any more, and readers may compute from what
     // they have mapped.
@@ -308,8 +313,20 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   }
 }
 
+// The first pass over what is listed makes room for itself.
+bool Service::EvictIdle(const Evictor::Held& held, IoList* out) {
+  if (!idle_models_.MayHaveIdle() || is_stopped_ || IsSeenToCompute()) return false;
+  if (follows() && following_->constrained() && !is_reload_) return false;
+  return idle_models_.Evict(held, follows() ? following_->NextLoad() : 0, out);
+}
+
 bool Service::Done(const ppc_result& result) {
-  if (following_ == nullptr || result.cookie >> 56 != run_.slot + 1) return false;
+  if (result.cookie >> 56 != run_.slot + 1) return false;
+  if (idle_models_.Owns(result.cookie)) {
+    idle_models_.Done(result);
+    return true;
+  }
+  if (following_ == nullptr) return false;
   if (passes_ != nullptr && passes_->Owns(result.cookie)) {
     passes_->Done(result);
     return true;
@@ -362,6 +379,8 @@ void Service::EndLoad(bool is_over) {
     following_->Pause();
     // A reader that only pauses will read what it has not read yet.
     if (is_over) Judge(/*is_ready=*/true);
+    evict_all_ =
+        is_over && ready_ns_ == 0 && run_.config.bar && run_.config.at_ready == AtReady::kAll;
   }
   lookup_queue_.End();
   is_reload_ = false;

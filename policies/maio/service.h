@@ -33,6 +33,7 @@
 #include "policies/maio/follow/following.h"
 #include "policies/maio/follow/load_end.h"
 #include "policies/maio/follow/lookup_queue.h"
+#include "policies/maio/idle_models.h"
 #include "policies/maio/passes/passes.h"
 #include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
@@ -134,6 +135,7 @@ class Service {
   // Serving from here on.  is_over: all that is listed has been read, or is not needed any more.
   void EndLoad(bool is_over);
   bool IsAtEnd() const;
+  bool EvictIdle(const Evictor::Held& held, IoList* out);
   void EndFollowing(uint64_t now_ns);
   void StopFollowing();
   bool HasLoadEnded(uint64_t now_ns);
@@ -179,10 +181,11 @@ class Service {
   std::unique_ptr<Following> following_;  // following, or beside recording; serving: what it left
   std::unique_ptr<Passes> passes_;        // serving, where it may compute from its mappings
   std::unique_ptr<Experts> experts_;      // the same, of a mixture of experts
-  LoadEnd load_end_;                      // of the load that is going on
-  LoadEnd follow_end_;                    // of what is followed beside a recording
-  bool has_followed_ = false;             // which has ended: the recording goes on alone
-  bool evict_all_ = false;                // serving: all that is left goes
+  IdleModels idle_models_;
+  LoadEnd load_end_;           // of the load that is going on
+  LoadEnd follow_end_;         // of what is followed beside a recording
+  bool has_followed_ = false;  // which has ended: the recording goes on alone
+  bool evict_all_ = false;     // serving: all that is left goes
   bool has_looked_for_experts_ = false;
   uint64_t missed_again_ = 0;   // bytes, since all had been read
   SharedReadDetector missing_;  // them

@@ -48,7 +48,7 @@ Json Service::Ready() {
     Judge(/*is_ready=*/true);
     const bool did_not_fit = run_.config.at_ready == AtReady::kAuto && following_->constrained();
     evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || did_not_fit);
-    following_->End();
+    following_->Pause();
   }
   ready_ns_ = run_.Now();
   mode_ = Mode::kServing;
@@ -77,7 +77,7 @@ Json Service::Stop() {
   const bool followed = follows();
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
   if (followed || (mode_ == Mode::kServing && following_ != nullptr)) Judge(/*is_ready=*/false);
-  if (following_ != nullptr) following_->End();
+  if (following_ != nullptr) following_->Pause();
   lookup_queue_.End();
   passes_.reset();
   experts_.reset();

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/event_log.h"
 #include "daemon/machine/memory_source.h"
+#include "sim/replay/event_log.h"
 
 namespace ppc {
 

@@ -3,6 +3,7 @@
 import os
 import time
 
+import models
 from cluster import INDEX, Failed, meet, run, say, succeeds, together, wait_for
 from service import (MODEL, WARNING, Node, learn_natively, load, natively, parts_of, sectors, stored, unmatched)
 from service import SHOWN
@@ -252,4 +253,5 @@ def part_etcd(results):
     slow(store, results, config, 1, key)
 
 
-PARTS = {"nfs": part_nfs, "nfs-fails": part_nfs_fails, "etcd": part_etcd}
+PARTS = {"nfs": part_nfs, "nfs-fails": part_nfs_fails, "etcd": part_etcd, "models-observer": models.part_observer,
+         "models-kmod": models.part_kmod}

@@ -38,11 +38,11 @@ def wait_for(what, condition, seconds=LONG_S):
         time.sleep(0.2)
 
 
-def meet(name):
+def meet(name, seconds=LONG_S):
     """Returns when both are here."""
     with open(f"{MEET}/{name}.{INDEX}", "w", encoding="utf-8"):
         pass
-    wait_for(f"node {OTHER} at '{name}'", lambda: os.path.exists(f"{MEET}/{name}.{OTHER}"))
+    wait_for(f"node {OTHER} at '{name}'", lambda: os.path.exists(f"{MEET}/{name}.{OTHER}"), seconds)
 
 
 def together(name, who, action):

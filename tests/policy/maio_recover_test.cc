@@ -152,6 +152,19 @@ TEST_F(MaioRecoverTest, TheStartJoins) {
   EXPECT_LE(sim->disk_bytes - before, asked + kMiB);  // and the small files
 }
 
+// What is loaded by headers for an awaited start is part of the recording that the start joins.
+TEST_F(MaioRecoverTest, AStartThatIsRecordedJoins) {
+  auto sim = Make(setup_);
+  Start(sim.get(), setup_);
+  Fail(sim.get());
+  sim->RunFor(1000);
+  sim->log.clear();
+  EXPECT_EQ(Start(sim.get(), setup_)["mode"], "record");
+  EXPECT_TRUE(sim->log.empty()) << sim->log.front();
+  AddReaders(sim.get(), setup_);
+  EXPECT_EQ(Finish(sim.get())["reason"], "template stored");
+}
+
 TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
   Record(setup_);
   auto sim = Serving(setup_);

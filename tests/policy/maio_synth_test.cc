@@ -5,6 +5,7 @@
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/policy/maio_fixture.h"
+#include "tests/unit/policies/page_set.h"
 #include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::test {

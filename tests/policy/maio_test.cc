@@ -207,6 +207,25 @@ TEST_F(MaioTest, AtReadyAllIsDropped) {
   EXPECT_EQ(sim->want, 0u);
 }
 
+// A service that never says ready may compute from what it maps.
+TEST_F(MaioTest, AtReadyAllIsDroppedAtTheEndOfTheLoadUnlessMapped) {
+  Record(setup_);
+  setup_.config = {{"at_ready", "all"}};
+  for (const bool is_mapped : {true, false}) {
+    setup_.is_mapped = is_mapped;
+    auto sim = Begin(setup_, "use");
+    ASSERT_TRUE(sim->Run(120000));
+    ASSERT_GE(sim->resident(), 96 * kMiB);
+    sim->RunFor(10000);
+    EXPECT_EQ(StatusOf(sim.get())["mode"], "serving");
+    EXPECT_EQ(sim->resident() == 0, !is_mapped) << sim->resident();
+    EXPECT_EQ(sim->reread_bytes, 0u);
+    Finish(sim.get());
+    sim->RunFor(5000);
+    EXPECT_EQ(sim->resident(), 0u);
+  }
+}
+
 // A service that died is started again, on the same node and with half of the memory it needs.
 TEST_F(MaioTest, KeptAtReadyItIsThereForTheNextStart) {
   setup_.shape.shards = 8;  // 192 MiB

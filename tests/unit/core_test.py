@@ -14,7 +14,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 # Lines of code, without comments and blank lines; lower it when the core has become smaller.
-MOST = 52300
+MOST = 49450
 # What the module and the observer's programs are made of does not pass through CMake's compiler.
 BESIDE = ("kmod/", "daemon/backend/observer/observer")
 PRODUCT = ("daemon", "include", "kmod", "policies", "tools/ppcctl")

@@ -83,8 +83,7 @@ void Attachment::AskRunning() {
     return RequestPrivate();
   }
   if (!ping) return Failed(ping.error());
-  const Result<std::string> rights = JsonString(*ping, "rights", "");
-  if (!rights || *rights != "service") return RegisterAndStart(*link_);
+  if (JsonText(*ping, "rights") != "service") return RegisterAndStart(*link_);
   // It does not let us register, and has not what root has registered.
   RequestPrivate();
 }

@@ -8,20 +8,25 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/base/result.h"
 #include "daemon/cli/command_line.h"
 #include "tools/ppcctl/args.h"
 #include "tools/ppcctl/attachment.h"
+#include "tools/ppcctl/model_find.h"
 #include "tools/ppcctl/run.h"
+#include "tools/ppcctl/run_target.h"
 
 namespace ppc::ctl {
 
 // The command of `run` before it starts.
 struct RunStart {
   const Args& args;
+  const Target& target;
   const Attachment::Known* service;         // nullptr: it runs without one
   const Result<std::string>& service_name;  // the same for every start of the service
   const Result<std::string>& command_name;  // the same for every start of the command
@@ -31,6 +36,8 @@ struct RunStart {
 class RunPart {
  public:
   virtual ~RunPart() = default;
+  // False: it has no use for Ready().
+  virtual bool AwaitsReadiness() const { return true; }
   virtual void Started(pid_t /*pid*/, uint64_t /*begin_ns*/) {}
   // By any thread, more than once.  Does not wait.
   virtual void Ready() {}
@@ -51,6 +58,8 @@ struct Extra {
   std::span<const cli::Option> run_options = {};
   Status (*check)(const Args& args) = nullptr;
   bool (*needs_service)(const Args& args) = nullptr;  // the command waits until it has started
+  // The model that a command whose words name none has read before.
+  std::optional<FoundModel> (*remembered)(const std::vector<std::string>& command) = nullptr;
   // nullptr as a result: nothing to do.  May add to the environment of `child`.
   std::shared_ptr<RunPart> (*begin)(const RunStart& start, Child* child) = nullptr;
 };

@@ -2,7 +2,6 @@
 #include "tools/ppcctl/model_service.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
@@ -12,6 +11,7 @@
 #include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
+#include "daemon/base/text.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/model_find.h"
 
@@ -27,9 +27,8 @@ constexpr size_t kMaxIndexBytes = 64 << 20;
 void AddNumber(Json& params, const char* key, const std::vector<std::string>& words,
                std::initializer_list<std::string_view> options) {
   const std::string text = OptionValue(words, options).value_or("");
-  uint32_t number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (ec == std::errc() && end == text.data() + text.size() && number > 0) params[key] = number;
+  const uint32_t number = WholeNumber<uint32_t>(text).value_or(0);
+  if (number > 0) params[key] = number;
 }
 
 // Adds a member of an option whose value is a JSON object.
@@ -38,8 +37,8 @@ void AddMember(Json& params, const char* key, const std::vector<std::string>& wo
   const std::string text = OptionValue(words, {option}).value_or("");
   const Result<Json> json = ParseJsonObject(text, "the option");
   if (!json) return;
-  const Result<std::string> value = JsonString(*json, member, "");
-  if (value && !value->empty()) params[key] = *value;
+  const std::string value = JsonText(*json, member);
+  if (!value.empty()) params[key] = value;
 }
 
 void AddText(Json& params, const char* key, const std::vector<std::string>& words,

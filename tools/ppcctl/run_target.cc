@@ -3,11 +3,13 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "daemon/wire/service_id.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/model_find.h"
 #include "tools/ppcctl/model_service.h"
 #include "tools/ppcctl/spec.h"
@@ -37,20 +39,26 @@ Result<Target> TargetAt(const Args& args, const std::vector<std::string>& words)
   return Target{*given, model ? model->path : *given};
 }
 
-Target TargetOf(const std::vector<std::string>& words, const LearntModel& learnt) {
+Target TargetOf(const Args& args, const std::vector<std::string>& words) {
   std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
   const bool is_in_words = model.has_value();
-  if (!model) model = learnt.Load();
+  for (const Extra& extra : Extras()) {
+    if (!model && extra.remembered != nullptr) model = extra.remembered(args.command);
+  }
   if (!model) return Target{"", "", is_in_words};
   return Target{model->directory, model->path, is_in_words};
 }
 
 }  // namespace
 
-Result<Target> FindTarget(const Args& args, const std::vector<std::string>& words,
-                          const LearntModel& learnt) {
+Result<Target> FindTarget(const Args& args, const std::vector<std::string>& words) {
   if (!args.operands.empty()) return TargetAt(args, words);
-  return TargetOf(words, learnt);
+  return TargetOf(args, words);
+}
+
+bool LearnsModels() {
+  return std::ranges::any_of(Extras(),
+                             [](const Extra& extra) { return extra.remembered != nullptr; });
 }
 
 Result<ServiceRequest> ReadRequest(const Args& args, unsigned default_timeout_ms) {

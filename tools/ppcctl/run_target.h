@@ -9,7 +9,6 @@
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "tools/ppcctl/args.h"
-#include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/running_service.h"
 
 namespace ppc::ctl {
@@ -21,10 +20,11 @@ struct Target {
   bool is_in_words = true;  // else it is learnt, or to be learnt, from what the command opens
 };
 
-// By the operand DIR if there is one; else by `words`, those of the command, or by what it opened
-// the last time.
-Result<Target> FindTarget(const Args& args, const std::vector<std::string>& words,
-                          const LearntModel& learnt);
+// By the operand DIR if there is one; else by `words`, those of the command, or by what an extra
+// remembers of it.
+Result<Target> FindTarget(const Args& args, const std::vector<std::string>& words);
+// Some extra remembers what commands opened.
+bool LearnsModels();
 
 // The options that can be wrong before anything is looked for.
 Result<ServiceRequest> ReadRequest(const Args& args, unsigned default_timeout_ms);

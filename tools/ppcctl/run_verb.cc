@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,15 +19,11 @@
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/extra.h"
-#include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/notify_relay.h"
-#include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/run.h"
 #include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/running_service.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/text.h"
-#include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
@@ -43,50 +38,6 @@ constexpr unsigned kShareOfCommand = 50;
 // Where our end may be that of ppcd.
 constexpr unsigned kRunEndTimeoutMs = 10000;
 constexpr unsigned kDaemonEndMs = 12000;
-// Smaller files do not make a start slow.
-constexpr uint64_t kBigFileBytes = 16 << 20;
-
-// What the command opens, for its next start.
-class Learning {
- public:
-  Learning(const LearntModel& learnt, std::string known)
-      : learnt_(learnt), known_(std::move(known)) {}
-
-  void Start(pid_t pid) {
-    watch_ = std::make_unique<OpenModelsWatch>(
-        RootsFromEnvironment(), pid, kBigFileBytes,
-        [this](const FileSizes& files) { Take(LargestModel(files)); });
-  }
-
-  // The command has ended: says what was learnt, in one line.
-  void Finish() {
-    watch_.reset();
-    if (!saved_) return Complain("warning: " + saved_.error().message);
-    if (opened_ && opened_->model.directory == known_) return;
-    if (opened_) {
-      Complain("the command read the model in " + opened_->model.directory + " (" +
-               HumanBytes(opened_->bytes) + "); its next start is accelerated");
-    } else if (known_.empty()) {
-      Complain(
-          "warning: the command names no model and opened none; name its directory: "
-          "ppcctl run DIR -- CMD");
-    }
-  }
-
- private:
-  void Take(std::optional<OpenedModel> opened) {
-    opened_ = std::move(opened);
-    // At once: we may be killed with the command.
-    if (opened_ && opened_->model.directory != known_) saved_ = learnt_.Save(*opened_);
-  }
-
-  const LearntModel& learnt_;
-  const std::string known_;  // directory, "" = none
-  std::optional<OpenedModel> opened_;
-  Status saved_ = Ok();
-  std::unique_ptr<OpenModelsWatch> watch_;
-};
-
 using Parts = std::vector<std::shared_ptr<RunPart>>;
 
 Parts BeginParts(const RunStart& start, Child* child) {
@@ -148,7 +99,9 @@ void TellChild(const Attachment::Known& service, Child* child) {
 
 void GoWithout(const Target& target, const Error& why, Child* child) {
   child->environment = {{kRunVariable, kRunWithout}};
-  if (!target.directory.empty()) Complain("warning: " + why.message + "; running without");
+  // What learns the command's model says whether it found one.
+  if (target.directory.empty() && LearnsModels()) return;
+  Complain("warning: " + why.message + "; running without");
 }
 
 int SayEnd(const Result<int>& status) {
@@ -202,8 +155,7 @@ int Run(const Args& args) {
     return kExitRunFailed;
   }
   const std::vector<std::string> words = WordsOf(args.command);
-  const LearntModel learnt(TemplateDir(), args.command);
-  const Result<Target> found = FindTarget(args, words, learnt);
+  const Result<Target> found = FindTarget(args, words);
   const Target target = found ? *found : Target{args.operands[0], ""};
   Result<std::shared_ptr<Attachment>> attached =
       found ? Attach(args, *request, target, words) : found.error();
@@ -222,22 +174,23 @@ int Run(const Args& args) {
   const Result<std::string> command_name = RunServiceId(request->spec, target, args.command, words);
   const Attachment::Known service = attachment ? attachment->known() : Attachment::Known{};
   const Parts parts = BeginParts({.args = args,
+                                  .target = target,
                                   .service = attachment ? &service : nullptr,
                                   .service_name = attachment ? service.name : command_name,
                                   .command_name = command_name},
                                  &child);
   std::unique_ptr<NotifyRelay> relay;
-  if (attachment || !parts.empty()) {
+  const bool is_awaited =
+      std::ranges::any_of(parts, [](const auto& part) { return part->AwaitsReadiness(); });
+  if (attachment || is_awaited) {
     child.ready_text = args.Get("--ready-on");
     relay = ListenForReadiness(attachment, parts, &child);
   }
-  Learning learning(learnt, target.directory);
   uint64_t begin_ns = MonotonicNs();
   child.on_start = [&](pid_t pid) {
     begin_ns = MonotonicNs();
     for (const auto& part : parts) part->Started(pid, begin_ns);
     if (relay) relay->Start();
-    if (!target.is_in_words) learning.Start(pid);
     if (attachment) attachment->CommandRuns();
   };
 
@@ -247,7 +200,6 @@ int Run(const Args& args) {
   for (const auto& part : parts) part->Ended(status);
   const bool is_over = !attachment || attachment->End(OutcomeOf(status), LimitsOfEnd(args, ran_ns));
   for (const auto& part : parts) part->ServiceStopped(status);
-  if (status && !target.is_in_words) learning.Finish();
   const int code = SayEnd(status);
   if (is_over) return code;
   // Threads still wait for ppcd, which sees our end.

@@ -2,12 +2,12 @@
 #include "tools/ppcctl/spec.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
 
 #include "daemon/base/files.h"
+#include "daemon/base/text.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/wire/protocol.h"
 #include "daemon/wire/service_id.h"
@@ -161,18 +161,15 @@ Result<Json> ReadServiceSpec(const Args& args) {
 
 Result<int64_t> ReadWhole(const std::string& what, const std::string& text, int64_t least,
                           int64_t most) {
-  int64_t number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_good = ec == std::errc() && end == text.data() + text.size();
-  if (is_good && number >= least && number <= most) return number;
+  const std::optional<int64_t> number = WholeNumber<int64_t>(text);
+  if (number && *number >= least && *number <= most) return *number;
   return Error{EINVAL, what + " '" + text + "' is not a whole number from " +
                            std::to_string(least) + " to " + std::to_string(most)};
 }
 
 Result<unsigned> ReadSeconds(const char* option, const std::string& text) {
-  double seconds = 0;
-  const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (ec != std::errc() || *stop != '\0' || !(seconds > 0) || seconds > 86400) {
+  const double seconds = WholeNumber<double>(text).value_or(0);
+  if (!(seconds > 0) || seconds > 86400) {
     return Error{EINVAL,
                  std::string(option) + " '" + text + "' is not a number of seconds above 0"};
   }

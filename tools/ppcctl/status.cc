@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tools/ppcctl/daemon_link.h"
-#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ppcctl/text.h"
 
-#include <langinfo.h>
-
 #include <algorithm>
 #include <array>
-#include <clocale>
 #include <cstdio>
 #include <ctime>
 #include <string_view>
@@ -98,22 +95,12 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string Bar(const std::vector<double>& shares, bool is_utf8) {
-  constexpr std::array<std::string_view, 5> kBlocks = {" ", "\u2591", "\u2592", "\u2593", "\u2588"};
-  constexpr std::array<std::string_view, 5> kAscii = {" ", ".", ":", "+", "#"};
-  std::string bar;
-  for (const double share : shares) {
-    // Only nothing at all is empty, only everything is full.
-    size_t level = share <= 0 ? 0 : share >= 1 ? 4 : 1 + static_cast<size_t>(share * 3);
-    level = std::min<size_t>(level, share >= 1 ? 4 : 3);
-    bar += is_utf8 ? kBlocks[level] : kAscii[level];
-  }
-  return bar;
-}
-
-bool IsUtf8Locale() {
-  std::setlocale(LC_CTYPE, "");
-  return std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+std::string GuardLine(const Json& service) {
+  const Json& guard = JsonMember(service, "guard");
+  const std::string state = JsonText(guard, "state");
+  const std::string reason = JsonText(guard, "reason");
+  if (state.empty() || state == "open") return "";
+  return reason.empty() ? state : state + ": " + reason;
 }
 
 }  // namespace ppc::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns text for people: sizes, bars; and the end of text that the C library allocated.
+// Owns text for people: sizes, tables; and the end of text that the C library allocated.
 #ifndef PPC_TOOLS_PPCCTL_TEXT_H_
 #define PPC_TOOLS_PPCCTL_TEXT_H_
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/json.h"
 #include "daemon/base/suggest.h"
 
 namespace ppc::ctl {
@@ -31,10 +32,9 @@ std::string HumanCounter(const std::string& name, uint64_t value);
 // Rows with as many cells each, columns aligned and two blanks apart.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-// One character per share (0..1): full to empty blocks, or ASCII where the
-// locale has no UTF-8.
-std::string Bar(const std::vector<double>& shares, bool is_utf8);
-bool IsUtf8Locale();
+// "no_unmap: 33 MiB that were dropped were missed again": what the runtime's guard withholds, of
+// the runner's object of a service in `status`; "" = nothing, or the guard is switched off.
+std::string GuardLine(const Json& service);
 
 }  // namespace ppc::ctl
 

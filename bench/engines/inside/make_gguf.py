@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_gguf.py DIR FILE LAYERS WIDTH [EXPERTS USED]: a llama in f16 with random weights and a tokenizer of bytes; dense, or
+"""make_gguf.py DIR FILE[,FILE...] LAYERS WIDTH [EXPERTS USED]: each a llama in f16 with random weights and a tokenizer of bytes; dense, or
 with so many experts in each layer, of which each token uses some."""
 import os
 import sys
@@ -72,4 +72,5 @@ def main(directory, name, layers, width, experts=0, used=0):
     writer.close()
 
 
-main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
+for each in sys.argv[2].split(","):
+    main(sys.argv[1], each, *map(int, sys.argv[3:]))

@@ -8,6 +8,7 @@
 //   us_per_mib  each thread waits so long for each MiB
 //   reads       1: by pread() into a buffer; 0: a byte of each page of a private mapping (0)
 //   populates   1: the mapping is filled by mmap (0)
+//   by_turns    1: a pass reads one file, the next pass the next one, each mapped anew (0)
 //   order       0 forward, 1 backward, 2 shuffled (0)
 //   part        percent of each file (100)
 //   grows_mib   memory of its own that each process takes while it reads, bit by bit (0)
@@ -33,9 +34,9 @@ enum { kFiles = 64, kPage = 4096, kMiB = 1 << 20, kBlock = 2 * kMiB, kWorkers = 
 static struct {
   const char* name;
   long value;
-} options[] = {{"workers", 1},    {"threads", 1}, {"before_ms", 0}, {"passes", 1}, {"pause_ms", 0},
-               {"us_per_mib", 0}, {"reads", 0},   {"populates", 0}, {"order", 0},  {"part", 100},
-               {"grows_mib", 0},  {"stop_at", 0}, {"stop_ms", 0}};
+} options[] = {{"workers", 1},    {"threads", 1}, {"before_ms", 0}, {"passes", 1},  {"pause_ms", 0},
+               {"us_per_mib", 0}, {"reads", 0},   {"populates", 0}, {"order", 0},   {"part", 100},
+               {"grows_mib", 0},  {"stop_at", 0}, {"stop_ms", 0},   {"by_turns", 0}};
 enum { kOptions = sizeof(options) / sizeof(options[0]) };
 
 struct Block {
@@ -117,6 +118,17 @@ static int Open(char** paths, int count) {
   return 0;
 }
 
+static void Close(void) {
+  for (long i = 0; i < block_count; ++i) {
+    if (blocks[i].at != 0) continue;
+    struct stat status;
+    if (data[blocks[i].file] != NULL && fstat(descriptors[blocks[i].file], &status) == 0)
+      munmap((void*)data[blocks[i].file], (size_t)status.st_size);
+    close(descriptors[blocks[i].file]);
+  }
+  block_count = 0;
+}
+
 static unsigned long ReadBlock(const struct Block* block, char* buffer) {
   const useconds_t pace_us = (useconds_t)Get("us_per_mib");
   const char* from = data[block->file] + block->at;
@@ -167,8 +179,11 @@ static void* ReadShare(void* argument) {
 static void Work(int worker, char** paths, int count) {
   SleepMs(Get("before_ms"));
   own = malloc((size_t)Get("grows_mib") * kMiB + 1);
-  if (own == NULL || Open(paths, count) != 0) _exit(1);
+  const int by_turns = (int)Get("by_turns");
+  if (own == NULL || (!by_turns && Open(paths, count) != 0)) _exit(1);
   for (long pass = 0; pass < Get("passes"); ++pass) {
+    if (by_turns) Close();
+    if (by_turns && Open(paths + pass % count, 1) != 0) _exit(1);
     const double begin = NowMs();
     pthread_t threads[kThreads];
     struct Share shares[kThreads];

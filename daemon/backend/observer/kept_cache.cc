@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/base/unique_fd.h"
@@ -14,8 +14,6 @@
 
 namespace ppc {
 namespace {
-
-constexpr long kFuseMagic = 0x65735546;
 
 UniqueFd OpenAgain(int fd) {
   return UniqueFd(
@@ -38,19 +36,17 @@ bool TryOut(int fd) {
 }  // namespace
 
 void KeptCache::Begin(const char* dir) {
-  struct statfs fs {};
-  is_fuse_ = statfs(dir, &fs) == 0 && fs.f_type == kFuseMagic;
+  struct stat info {};
+  if (stat(dir, &info) == 0) type_ = MountType(roots_, info.st_dev);
 }
 
 bool KeptCache::DropsAtOpen(int fd) {
-  if (!is_fuse_) return false;
+  if (!IsFuse()) return false;
   struct stat info {};
   if (fstat(fd, &info) != 0 || info.st_size == 0) return false;
   const std::lock_guard lock(mutex_);
-  const auto [entry, is_new] = drops_.try_emplace(info.st_dev, false);
-  if (is_new) entry->second = TryOut(fd);
-  if (entry->second) has_drops_.store(true, std::memory_order_relaxed);
-  return entry->second;
+  if (!std::exchange(is_tested_, true)) has_drops_.store(TryOut(fd), std::memory_order_relaxed);
+  return HasDrops();
 }
 
 void KeptCache::NoteReader(uint64_t file, int tgid, uint64_t start_ns) {

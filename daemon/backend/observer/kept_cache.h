@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns whether a file's pages survive its next open().  A FUSE server without FOPEN_KEEP_CACHE
-// empties the file's cache at each open: there, pages loaded before the service's own open are
-// lost, and an open of ours drops what the service has read.
+// Owns what a FUSE server makes of opens and loads.  One without FOPEN_KEEP_CACHE empties the
+// file's cache at each open: there, pages loaded before the service's own open are lost, and an
+// open of ours drops what the service has read.  s3fs fetches tens of MiB for one read, and forgets
+// them when the file is closed.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_KEPT_CACHE_H_
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
+#include "daemon/machine/mount_table.h"
 #include "daemon/machine/roots.h"
 
 namespace ppc {
@@ -21,11 +22,12 @@ class KeptCache {
  public:
   explicit KeptCache(SysRoots roots) : roots_(std::move(roots)) {}
 
-  // `dir`: the registered directory; only FUSE file systems are examined.
+  // `dir`: the registered directory.
   void Begin(const char* dir);
-  bool IsAsked() const { return is_fuse_; }
-  // Whether the file system of this open file drops pages at open().  Tested once per device, by
-  // opening the file again and reading a byte.
+  bool IsFuse() const { return type_.starts_with("fuse"); }
+  bool IsStreamed() const { return type_ == kStreamed; }
+  // Whether the file system drops pages at open().  Tested once, by opening this open file again
+  // and reading a byte.
   bool DropsAtOpen(int fd);
   bool HasDrops() const { return has_drops_.load(std::memory_order_relaxed); }
 
@@ -42,10 +44,10 @@ class KeptCache {
   static constexpr size_t kMaxReaders = 65536;
 
   const SysRoots roots_;
-  bool is_fuse_ = false;
+  std::string type_;  // of the file system
   std::atomic<bool> has_drops_{false};
   std::mutex mutex_;  // held while waiting for a server
-  std::unordered_map<dev_t, bool> drops_;
+  bool is_tested_ = false;
   mutable std::mutex readers_mutex_;
   std::unordered_map<uint64_t, Reader> readers_;
 };

@@ -18,6 +18,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc {
 namespace {
@@ -47,11 +48,7 @@ void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_bu
 
 ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots,
                                  ObserverFiles::Limits limits)
-    : dir_(std::move(dir)),
-      roots_(roots),
-      limits_(limits),
-      names_(dir_),
-      discovered_(DiscoveredFiles::kMostPlaces) {}
+    : dir_(std::move(dir)), roots_(roots), limits_(limits), names_(dir_) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
@@ -77,11 +74,9 @@ Status ObserverBackend::Start() {
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
-  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), &discovered_, limits_);
+  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), limits_);
   io_ = std::make_unique<ObserverIo>(
-      dir_, roots_,
-      ObserverIo::Parts{
-          .index = index_.get(), .discovered = &discovered_, .programs = programs_.get()});
+      dir_, roots_, ObserverIo::Parts{.index = index_.get(), .programs = programs_.get()});
   (void)index_->RefreshDeeperRoots();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
@@ -145,7 +140,10 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
-  if (io_->HasDrops()) {
+  // JuiceFS follows two streams of an open file; of more it fetches parts twice.
+  if (io_->kept().IsFuse()) caps.least_loads = caps.most_loads = 2;
+  if (io_->kept().IsStreamed()) caps.limits.emplace_back(kStreamedLimit);
+  if (io_->kept().HasDrops()) {
     caps.limits.emplace_back(
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
@@ -208,15 +206,16 @@ bool ObserverBackend::Take(const void* record, size_t bytes) {
 void ObserverBackend::TakeUnlisted(const obs_event& raw, const void* record, size_t bytes) {
   if (!index_->HasDiscovered()) return thread_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
-  event.file = index_->Discover(raw.file, raw.dev, raw.generation);
+  event.file = index_->discovery()->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
   if (event.file == 0) return;
   constexpr size_t kNameAt = offsetof(obs_unlisted_event, name);
   if (bytes > kNameAt) {
     const char* const name = static_cast<const char*>(record) + kNameAt;
-    index_->NoteName(event.file, static_cast<const obs_unlisted_event*>(record)->folder,
-                     std::string_view(name, strnlen(name, bytes - kNameAt)));
+    index_->discovery()->NoteName(event.file,
+                                  static_cast<const obs_unlisted_event*>(record)->folder,
+                                  std::string_view(name, strnlen(name, bytes - kNameAt)));
   }
   Put(event);
 }
@@ -317,6 +316,15 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   return std::move(answer.info);
 }
 
+void ObserverBackend::KeepName(uint64_t file) {
+  if (FileDiscovery* const discovery = DiscoveryOf(file)) discovery->KeepName(file);
+}
+
+std::optional<FileInfo> ObserverBackend::Peek(uint64_t file) const {
+  const FileDiscovery* const discovery = DiscoveryOf(file);
+  return discovery == nullptr ? std::nullopt : discovery->Peek(file);
+}
+
 Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
   return thread_->Ask([this, path] {
                   return ObserverThread::Answer{index_->Lookup(path), ""};
@@ -326,6 +334,10 @@ Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
 
 Result<size_t> ObserverBackend::Read(const std::string& path, uint64_t offset,
                                      std::span<uint8_t> buffer) {
+  if (io_->kept().IsFuse()) {
+    const Result<FileInfo> file = Lookup(path);
+    if (file) return io_->Read(file->file, path, offset, buffer);
+  }
   return names_.Read(path, offset, buffer);
 }
 

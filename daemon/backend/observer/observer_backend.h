@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/observer/discovered_files.h"
+#include "daemon/backend/observer/file_discovery.h"
 #include "daemon/backend/observer/observer_files.h"
 #include "daemon/backend/observer/observer_io.h"
 #include "daemon/backend/observer/observer_thread.h"
@@ -65,12 +65,12 @@ class ObserverBackend : public Backend {
   void Detach() override;
   void RenewLease() override {}  // no lease: the kernel waits for no consumer
   size_t Drain(std::span<Event> batch) override;
-  void KeepName(uint64_t file) override { index_->KeepName(file); }
+  void KeepName(uint64_t file) override;
   void Gather() override;
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
-  std::optional<FileInfo> Peek(uint64_t file) const override { return index_->Peek(file); }
+  std::optional<FileInfo> Peek(uint64_t file) const override;
   Result<LoadResult> Load(const LoadRequest& request) override { return io_->Load(request); }
   Result<EvictResult> Evict(const EvictRequest& request) override { return io_->Evict(request); }
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
@@ -105,6 +105,10 @@ class ObserverBackend : public Backend {
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
   bool Take(const void* record, size_t bytes);
+  // The discovery of a discovered file, else nullptr.
+  FileDiscovery* DiscoveryOf(uint64_t file) const {
+    return FileDiscovery::IsDiscovered(file) ? index_->discovery() : nullptr;
+  }
   void TakeUnlisted(const obs_event& raw, const void* record, size_t bytes);
   void Put(const Event& event);
   void GatherOld();
@@ -118,7 +122,6 @@ class ObserverBackend : public Backend {
   const SysRoots roots_;
   const ObserverFiles::Limits limits_;
   const RootFiles names_;
-  DiscoveredFiles discovered_;
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<Executables> execs_;
   std::unique_ptr<ObserverFiles> index_;

@@ -64,13 +64,15 @@ class Window {
 
 }  // namespace
 
-ObserverFiles::ObserverFiles(std::string root, ObserverPrograms* programs,
-                             DiscoveredFiles* discovered, Limits limits)
+ObserverFiles::ObserverFiles(std::string root, ObserverPrograms* programs, Limits limits)
     : root_(std::move(root)),
       below_root_(root_),
       programs_(programs),
       limits_(limits),
-      discovered_(discovered) {
+      discovery_(MakeFileDiscovery(root_, programs_, limits.in_kernel,
+                                   [this](const struct stat& info, const std::string& name) {
+                                     return IsAnothers(info, name);
+                                   })) {
   dirs_.push_back(Directory{});
 }
 
@@ -78,7 +80,7 @@ ObserverFiles::~ObserverFiles() {
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
     if (const auto file = files_.Get(number)) programs_->RemoveInode(file->key);
   }
-  UnlistDiscovered(0);
+  if (discovery_ != nullptr) discovery_->Unlist();
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
 }
 
@@ -185,13 +187,8 @@ void ObserverFiles::Forget(uint64_t number) {
 }
 
 bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
-  if (HasDiscovered() && dev == discovered_key_dev_) {
-    if (const uint64_t discovered = discovered_->NumberOf(ino); discovered != 0) {
-      programs_->RemoveInode({ino, dev, 0});
-      discovered_->Forget(discovered);
-      return true;  // its next reader discovers a new file
-    }
-  }
+  // Its next reader discovers a new file.
+  if (discovery_ != nullptr && discovery_->Forget(ino, dev)) return true;
   std::unique_lock lock(mutex_);
   uint64_t number = 1;
   std::optional<InodeTable::File> file;
@@ -234,7 +231,7 @@ ObserverFiles::RelearnResult ObserverFiles::Relearn(uint64_t number, const Inode
 
 // ----------------------------------------------------------------------- names
 
-Result<FileInfo> ObserverFiles::InfoOf(uint64_t file, const struct stat& info) const {
+FileInfo ObserverFiles::InfoOf(uint64_t file, const struct stat& info) {
   return FileInfo{.file = file,
                   .size = static_cast<uint64_t>(info.st_size),
                   .ino = info.st_ino,
@@ -244,7 +241,8 @@ Result<FileInfo> ObserverFiles::InfoOf(uint64_t file, const struct stat& info) c
 }
 
 Result<FileInfo> ObserverFiles::Resolve(uint64_t file, std::string* path) {
-  if (DiscoveredFiles::IsDiscovered(file)) return ResolveDiscovered(file, path);
+  if (discovery_ != nullptr && FileDiscovery::IsDiscovered(file))
+    return discovery_->Resolve(file, path);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
   std::unique_lock lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
@@ -273,13 +271,10 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
   std::unique_lock lock(mutex_);
   const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
   if (known != 0) return InfoOf(known, info);
-  if (IsDiscoveredInode(info.st_dev, info.st_ino)) {
-    const uint64_t discovered = discovered_->NumberOf(info.st_ino);
-    lock.unlock();
-    if (OpenDiscovered(discovered, O_PATH)) return InfoOf(discovered, info);
-    lock.lock();
-  }
   lock.unlock();
+  const uint64_t discovered =
+      discovery_ == nullptr ? 0 : discovery_->NumberOf(info.st_dev, info.st_ino);
+  if (discovered != 0 && discovery_->Open(discovered, O_PATH)) return InfoOf(discovered, info);
   // Resolves symbolic links that stay below the root to the file's own name.
   char base[PATH_MAX];
   const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(place->Get()));
@@ -301,9 +296,9 @@ Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
 }
 
 Result<UniqueFd> ObserverFiles::Open(uint64_t file) {
-  if (DiscoveredFiles::IsDiscovered(file)) {
-    Result<UniqueFd> fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
-    if (!fd && fd.error().code == EPERM) fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK);
+  if (discovery_ != nullptr && FileDiscovery::IsDiscovered(file)) {
+    Result<UniqueFd> fd = discovery_->Open(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
+    if (!fd && fd.error().code == EPERM) fd = discovery_->Open(file, O_RDONLY | O_NONBLOCK);
     return fd;
   }
   std::string name;
@@ -330,11 +325,9 @@ Result<UniqueFd> ObserverFiles::Open(uint64_t file) {
 }
 
 std::optional<ObserverFiles::Identity> ObserverFiles::IdentityOf(uint64_t file) const {
-  if (DiscoveredFiles::IsDiscovered(file)) {
-    const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file);
-    if (!discovered) return std::nullopt;
-    return Identity{discovered_dev_, discovered->ino,
-                    ""};  // here stat() and maps agree on the device
+  if (discovery_ != nullptr && FileDiscovery::IsDiscovered(file)) {
+    const auto inode = discovery_->InodeOf(file);
+    return inode ? std::optional(Identity{inode->first, inode->second, ""}) : std::nullopt;
   }
   const std::lock_guard lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
@@ -344,7 +337,7 @@ std::optional<ObserverFiles::Identity> ObserverFiles::IdentityOf(uint64_t file) 
 
 size_t ObserverFiles::Files() const {
   const std::lock_guard lock(mutex_);
-  return files_.Size() + discovered_->Files();
+  return files_.Size() + (discovery_ == nullptr ? 0 : discovery_->Files());
 }
 
 uint64_t ObserverFiles::Unseen() const {

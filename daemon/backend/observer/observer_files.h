@@ -3,9 +3,8 @@
 // list of inodes that the BPF programs check.  stat() does not always show the page cache's inode
 // (overlay, btrfs, NFS), so the kernel is asked through a mapping of each file.
 //
-// A limited number of files is listed.  On file systems that open a file by its inode number (ext4,
-// xfs and others), further files are discovered when a process reads them; only the inode of such a
-// file is known.  The kernel's list holds the most recent ones.
+// A limited number of files is listed; others are discovered when a process reads them (see
+// file_discovery.h).  The kernel's list holds the most recent ones.
 //
 // A registered directory below this one owns its files.
 //
@@ -18,8 +17,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -29,9 +28,8 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/observer/discovered_files.h"
+#include "daemon/backend/observer/file_discovery.h"
 #include "daemon/backend/observer/inode_table.h"
-#include "daemon/backend/observer/name_hints.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/base/result.h"
@@ -45,9 +43,8 @@ class ObserverFiles {
     size_t listed = 8192;     // by name
     size_t in_kernel = 8192;  // of the discovered files
   };
-  // programs and discovered must outlive this.
-  ObserverFiles(std::string root, ObserverPrograms* programs, DiscoveredFiles* discovered,
-                Limits limits);
+  // programs must outlive this.
+  ObserverFiles(std::string root, ObserverPrograms* programs, Limits limits);
   ~ObserverFiles();
   ObserverFiles(const ObserverFiles&) = delete;
   ObserverFiles& operator=(const ObserverFiles&) = delete;
@@ -70,21 +67,11 @@ class ObserverFiles {
   // The kernel reported an unlisted inode.  We may still know its name, if it belonged to another
   // registered directory before.
   void OnUnlistedInode(uint64_t ino, uint32_t dev);
+  // nullptr: built without it.
+  FileDiscovery* discovery() const { return discovery_.get(); }
   // Whether some files are not listed.
-  bool HasDiscovered() const { return has_discovered_.load(std::memory_order_relaxed); }
-  // Returns the number of a file that may be in the directory (Resolve decides); 0: it is not.
-  // Never waits for a file system.
-  uint64_t Discover(uint64_t ino, uint32_t dev, uint32_t generation);
-  // Notes the kernel's name of a discovered file and the inode of its directory; forgotten soon
-  // unless kept.
-  void NoteName(uint64_t file, uint64_t folder, std::string_view name) {
-    hints_.Note(file, folder, name);
-  }
-  void KeepName(uint64_t file) { hints_.Keep(file); }
-  // A discovered file, as known without looking it up.
-  std::optional<FileInfo> Peek(uint64_t file) const;
-  // The file will be read: asks the kernel to report it.
-  void Expect(uint64_t file);
+  bool HasDiscovered() const { return discovery_ != nullptr && discovery_->HasStarted(); }
+  static FileInfo InfoOf(uint64_t file, const struct stat& info);
   // Checks which directories are registered below this one; true: they have changed.
   bool RefreshDeeperRoots();
 
@@ -148,26 +135,8 @@ class ObserverFiles {
   // There are more files than can be listed, `fd` is one of them: from now on they are discovered,
   // or left out if this file system opens none by number.
   void StartDiscovery(int fd);
-  bool IsDiscoveredInode(dev_t dev, ino_t ino) const {
-    return HasDiscovered() && dev == discovered_dev_ && discovered_->NumberOf(ino) != 0;
-  }
-  Result<UniqueFd> OpenDiscovered(const DiscoveredFiles::File& file, int flags) const;
-  Result<UniqueFd> OpenDiscovered(uint64_t number, int flags);
-  struct Named {  // a discovered file
-    std::string whole;
-    std::string name;  // below the root
-    struct stat info {};
-    bool is_below = false;
-    bool is_named = true;  // `whole` leads to it
-  };
-  std::string Prefix() const { return root_ == "/" ? root_ : root_ + "/"; }
-  std::optional<Named> FindByHint(uint64_t number, const DiscoveredFiles::File& file) const;
-  Result<Named> FindByNumber(uint64_t number);
-  Result<FileInfo> ResolveDiscovered(uint64_t number, std::string* path);
+  bool IsAnothers(const struct stat& info, const std::string& name);
   bool IsBelowOther(const std::string& path);
-  Status ListDiscovered(uint64_t number, const DiscoveredFiles::File& file);
-  void UnlistDiscovered(size_t most);
-  Result<FileInfo> InfoOf(uint64_t file, const struct stat& info) const;
   Status NoteDevice(uint32_t dev);
 
   static constexpr size_t kBatch = 256;  // files learnt with one look
@@ -186,17 +155,8 @@ class ObserverFiles {
   std::vector<ObserverPrograms::Root> deeper_roots_;
 
   const Limits limits_;
-  DiscoveredFiles* const discovered_;
   std::atomic<bool> is_incomplete_{false};
-  std::atomic<bool> has_discovered_{false};
-  NameHints hints_;
-  // The device of discovered files; written before has_discovered_.
-  dev_t discovered_dev_ = 0;
-  uint32_t discovered_key_dev_ = 0;
-  int handle_type_ = 0;
-  std::mutex listed_mutex_;
-  std::deque<std::pair<uint64_t, uint64_t>>
-      listed_;  // discovered files that the kernel knows: number, inode
+  const std::unique_ptr<FileDiscovery> discovery_;
 };
 
 }  // namespace ppc

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns scanning the registered directory for new and renamed files.
+// Owns scanning the registered directory for new and renamed files, and the registered directories
+// below.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 
 #include "daemon/backend/observer/observer_files.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 
 namespace ppc {
 namespace {
@@ -89,7 +92,7 @@ bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
     if (!S_ISREG(info.st_mode)) return true;
     const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
     if (known != 0 && KeepName(known, directory, at, entry.name.c_str())) return true;
-    return IsDiscoveredInode(info.st_dev, info.st_ino);
+    return discovery_ != nullptr && discovery_->NumberOf(info.st_dev, info.st_ino) != 0;
   });
   return !HasDiscovered();
 }
@@ -181,6 +184,76 @@ Result<bool> ObserverFiles::Rescan(uint64_t deadline_ns) {
   }
   next_look_ = 0;
   return Scan(deadline_ns);
+}
+
+// mutex_ held.
+void ObserverFiles::StartDiscovery(int fd) {
+  if (IsFull() || (discovery_ != nullptr && discovery_->Start(fd))) return;
+  // The kernel's list takes them all until it is full.
+  if (files_.Size() < kObsMaxInodes / 2) return;
+  is_incomplete_.store(true, std::memory_order_relaxed);
+  Log(LogLevel::kWarning, root_ +
+                              " has more files than can be listed, and its file system opens "
+                              "none by number: the others keep the kernel's own read-ahead");
+}
+
+// Whether a discovered file is listed, or lies in a directory that is registered itself.
+bool ObserverFiles::IsAnothers(const struct stat& info, const std::string& name) {
+  bool is_listed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_listed = files_.NumberOf(info.st_dev, info.st_ino) != 0;
+  }
+  if (is_listed) OnUnlistedInode(info.st_ino, (major(info.st_dev) << 20) | minor(info.st_dev));
+  return is_listed || IsBelowOther(name);
+}
+
+void ObserverFiles::OnUnlistedInode(uint64_t ino, uint32_t dev) {
+  std::unique_lock lock(mutex_);
+  const uint64_t number = files_.NumberOf(makedev(dev >> 20, dev & 0xfffff), ino);
+  const std::optional<InodeTable::File> file = files_.Get(number);
+  if (file && file->key.ino == ino && file->key.dev == dev) (void)Relearn(number, *file, &lock);
+}
+
+// ------------------------------------------------------------------ directories below
+
+bool ObserverFiles::IsBelowOther(const std::string& path) {
+  const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
+  if (roots.empty()) return false;
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    struct stat info {};
+    if (stat((root_ + "/" + path.substr(0, slash)).c_str(), &info) != 0) continue;
+    const ObserverPrograms::Root root{info.st_dev, info.st_ino};
+    if (std::find(roots.begin(), roots.end(), root) != roots.end()) return true;
+  }
+  return false;
+}
+
+bool ObserverFiles::RefreshDeeperRoots() {
+  const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
+  const std::lock_guard lock(mutex_);
+  if (roots == deeper_roots_) return false;
+  deeper_roots_ = roots;
+  for (size_t at = 1; at < dirs_.size(); ++at) {  // a parent comes before its children
+    Directory& dir = dirs_[at];
+    struct stat info {};
+    const std::string path = root_ + "/" + PathOf(dir.parent, dir.name);
+    dir.has_other_owner =
+        dirs_[dir.parent].has_other_owner ||
+        (stat(path.c_str(), &info) == 0 &&
+         std::find(roots.begin(), roots.end(), ObserverPrograms::Root{info.st_dev, info.st_ino}) !=
+             roots.end());
+  }
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    const std::optional<InodeTable::File> file = files_.Get(number);
+    if (file && dirs_[file->parent].has_other_owner) Forget(number);
+  }
+  // Directories that were another's are listed again; discovered files are found again through
+  // theirs.
+  for (Directory& dir : dirs_) dir.mtime_ns = 0;
+  if (discovery_ != nullptr) discovery_->Unlist();
+  return true;
 }
 
 }  // namespace ppc

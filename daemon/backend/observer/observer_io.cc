@@ -11,6 +11,7 @@
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_range.h"
+#include "daemon/backend/root_files.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/cgroup.h"
@@ -24,7 +25,7 @@ constexpr uint64_t kOpenPeriodNs = 200 * kNsPerMs;   // while files are open
 constexpr uint64_t kLimitPeriodNs = 100 * kNsPerMs;  // while burn groups beside it have pages
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;
-constexpr uint64_t kKeepNs = 30 * kNsPerSec;    // opening it again would drop its reader's pages
+constexpr uint64_t kKeepNs = 30 * kNsPerSec;    // opening it again would drop, or fetch, its pages
 constexpr uint64_t kSampledNs = 5 * kNsPerSec;  // the samples come to a file by turns
 
 }  // namespace
@@ -33,7 +34,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
     : roots_(roots),
       parts_(std::move(parts)),
       files_(parts_.index),
-      droppable_(parts_.discovered),
+      droppable_(parts_.index->discovery()),
       mappers_(roots.Proc("")),
       kept_(roots),
       asks_server_(AsksServer(UniqueFd(open(dir.c_str(), O_PATH | O_CLOEXEC)).Get())) {
@@ -43,7 +44,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
 void ObserverIo::Note(const Event& event) {
   if (IsMiss(event.kind)) droppable_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
-  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
+  if (kept_.IsFuse()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
 }
 
 uint64_t ObserverIo::RunPeriodic(uint64_t now_ns) {
@@ -61,11 +62,14 @@ LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
 }
 
 Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
+  if (kept_.IsStreamed()) return LoadResult{.stop = LoadStop::kLater};
   // Keeping thousands of small files a second open would use up all descriptors.
   const Result<OpenFiles::Fd> fd = files_.Open(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
-  parts_.index->Expect(request.file);
+  FileDiscovery* const discovery = parts_.index->discovery();
+  if (discovery != nullptr && FileDiscovery::IsDiscovered(request.file))
+    discovery->Expect(request.file);
   const LoadStop may = MayLoad(request.file, (*fd)->Get());
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
@@ -223,6 +227,14 @@ Result<uint64_t> ObserverIo::SampleCache(uint64_t file, uint64_t offset, uint64_
   return Cached(file, *fd, offset, length, {});
 }
 
+Result<size_t> ObserverIo::Read(uint64_t file, const std::string& path, uint64_t offset,
+                                std::span<uint8_t> buffer) {
+  const Result<OpenFiles::Fd> fd = files_.Open(file);
+  if (!fd) return fd.error();
+  files_.Keep(file, kKeepNs);
+  return ReadAt((*fd)->Get(), path, offset, buffer);
+}
+
 Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
   CgroupLoaderOptions options;
   options.lanes = kLoadsAtOnce;
@@ -271,7 +283,7 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
   if (!fd) return fd.error();
   const bool has_own_pages = HasOwnPages(fd->Get());
   auto shared = std::make_shared<const Opened>(std::move(*fd), has_own_pages);
-  if (!is_kept || DiscoveredFiles::IsDiscovered(file)) return Fd(std::move(shared));
+  if (!is_kept || FileDiscovery::IsDiscovered(file)) return Fd(std::move(shared));
   const std::lock_guard lock(mutex_);
   files_[file] = OpenFile{shared, MonotonicNs(), kIdleNs};
   return Fd(std::move(shared));
@@ -304,13 +316,13 @@ bool OpenFiles::CloseIdle(uint64_t now_ns) {
 
 void DroppableRanges::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
   const std::lock_guard lock(mutex_);
-  if (DiscoveredFiles::IsDiscovered(file)) {
-    uint16_t marks = discovered_->Units(file);
-    for (; first < std::min<uint64_t>(end, DiscoveredFiles::kUnits); ++first) {
+  if (IsDiscovered(file)) {
+    uint16_t marks = discovery_->Units(file);
+    for (; first < std::min<uint64_t>(end, FileDiscovery::kUnits); ++first) {
       const auto bit = static_cast<uint16_t>(1u << first);
       marks = static_cast<uint16_t>(is_ours ? marks | bit : marks & ~bit);
     }
-    discovered_->SetUnits(file, marks);
+    discovery_->SetUnits(file, marks);
   }
   if (first < end && is_ours && files_.size() >= kMaxFiles && !files_.contains(file))
     files_.erase(files_.begin());  // its pages count as strangers' from now on
@@ -340,16 +352,15 @@ std::vector<std::pair<uint64_t, uint64_t>> DroppableRanges::Within(uint64_t file
                                                                    uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   const std::lock_guard lock(mutex_);
-  const uint16_t marks =
-      DiscoveredFiles::IsDiscovered(file) ? discovered_->Units(file) : uint16_t{0};
+  const uint16_t marks = IsDiscovered(file) ? discovery_->Units(file) : uint16_t{0};
   const auto found = files_.find(file);
   if (length == 0 || (marks == 0 && found == files_.end())) return parts;
   static const std::vector<bool> kNone;
   const std::vector<bool>& units = found == files_.end() ? kNone : found->second;
-  const uint64_t last = std::max<uint64_t>(units.size(), marks == 0 ? 0 : DiscoveredFiles::kUnits);
+  const uint64_t last = std::max<uint64_t>(units.size(), marks == 0 ? 0 : FileDiscovery::kUnits);
   const uint64_t end = offset + length;
   for (uint64_t unit = offset / kUnit; unit * kUnit < end && unit < last; ++unit) {
-    const bool is_marked = unit < DiscoveredFiles::kUnits && (marks >> unit & 1) != 0;
+    const bool is_marked = unit < FileDiscovery::kUnits && (marks >> unit & 1) != 0;
     if (!is_marked && (unit >= units.size() || !units[unit])) continue;
     const uint64_t from = std::max(offset, unit * kUnit);
     const uint64_t to = std::min(end, (unit + 1) * kUnit);

@@ -19,7 +19,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/backend/burn_groups.h"
 #include "daemon/backend/cgroup_loaders.h"
-#include "daemon/backend/observer/discovered_files.h"
+#include "daemon/backend/observer/file_discovery.h"
 #include "daemon/backend/observer/kept_cache.h"
 #include "daemon/backend/observer/mappers.h"
 #include "daemon/backend/observer/observer_files.h"
@@ -38,8 +38,9 @@ class DroppableRanges {
   static constexpr uint64_t kUnit = 64 << 10;  // the kernel's smallest read-ahead
   static constexpr size_t kMaxFiles = 65536;
 
-  // `discovered` holds the bits of the first units of discovered files; it must outlive this.
-  explicit DroppableRanges(DiscoveredFiles* discovered) : discovered_(discovered) {}
+  // `discovery` holds the bits of the first units of discovered files; it must outlive this.
+  // nullptr: there are none.
+  explicit DroppableRanges(FileDiscovery* discovery) : discovery_(discovery) {}
 
   void Add(uint64_t file, uint64_t offset, uint64_t length);
   // Pages of the range are no longer cached.  The rest of a partly covered unit stays ours.
@@ -50,9 +51,12 @@ class DroppableRanges {
   size_t Size() const;  // files with parts of ours; discovered files only beyond their first units
 
  private:
+  bool IsDiscovered(uint64_t file) const {
+    return discovery_ != nullptr && FileDiscovery::IsDiscovered(file);
+  }
   void Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours);
 
-  DiscoveredFiles* const discovered_;
+  FileDiscovery* const discovery_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::vector<bool>> files_;
 };
@@ -100,7 +104,6 @@ class ObserverIo {
  public:
   struct Parts {  // all must outlive this
     ObserverFiles* index = nullptr;
-    DiscoveredFiles* discovered = nullptr;
     ObserverPrograms* programs = nullptr;
   };
 
@@ -120,8 +123,11 @@ class ObserverIo {
   Result<uint32_t> Charge(int cgroup_fd);
   void Uncharge(uint32_t handle);
 
-  // For `status`.
-  bool HasDrops() const { return kept_.HasDrops(); }
+  // See Backend::Read; the file stays open.
+  Result<size_t> Read(uint64_t file, const std::string& path, uint64_t offset,
+                      std::span<uint8_t> buffer);
+
+  const KeptCache& kept() const { return kept_; }
 
  private:
   Result<uint64_t> Cached(uint64_t file, const OpenFiles::Opened& open, uint64_t offset,

@@ -2,6 +2,7 @@
 // residency, warm and drop.
 #include <sys/vfs.h>
 
+#include "extras/cache/page_map.h"
 #include "extras/templates/tests/template_fixture.h"
 #include "tests/unit/supervisor/verbs_fixture.h"
 
@@ -9,6 +10,10 @@ namespace ppc::control {
 namespace {
 
 constexpr long kTmpfs = 0x01021994;
+
+TEST(PageMap, OnlyNothingIsEmptyAndOnlyAllIsFull) {
+  EXPECT_EQ(ctl::Bar({0, 0.001, 0.5, 0.999, 1}, false), " .:+#");
+}
 
 TEST_F(VerbsTest, ResidencyOfAFreshFile) {
   const std::string file = dir_ + "/data";

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/supervisor/metrics_server.h"
+#include "extras/metrics/metrics_server.h"
 
 namespace ppc::control {
 namespace {

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/supervisor/metrics_server.h"
+#include "extras/metrics/metrics_server.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
 namespace ppc::control {

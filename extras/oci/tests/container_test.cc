@@ -179,9 +179,10 @@ TEST_F(ContainerTest, ACgroupThatIsNotTheContainersOwnTellsNothing) {
 }
 
 TEST_F(ContainerTest, WhatIsWrongNamesTheAnnotation) {
-  for (const auto& [key, value] : {std::pair{"ppc.workers", "two"}, std::pair{"ppc.xpus", "1,x"},
-                                   std::pair{"ppc.service-id", "a b"},
-                                   std::pair{"ppc.models", "/m"}, std::pair{"ppc.params", "["}}) {
+  for (const auto& [key, value] :
+       {std::pair{"ppc.workers", "two"}, std::pair{"ppc.xpus", "1,x"},
+        std::pair{"ppc.service-id", "a b"}, std::pair{"ppc.models", "/m"},
+        std::pair{"ppc.policy", "/m/evil.so"}, std::pair{"ppc.params", "["}}) {
     const Result<ctl::ServiceRequest> request =
         RequestOf(WithModel({{"ppc.model", "/models/qwen"}, {key, value}}), Roots());
     ASSERT_FALSE(request.ok()) << key;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers, loading, dropping and counting without privileges, and the parts that read /proc.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 
+#include "daemon/machine/mount_table.h"
 #include "extras/poll/proc_view.h"
 #include "extras/poll/tests/fixture.h"
 #include "extras/poll/watched_process.h"
@@ -50,6 +54,18 @@ TEST_F(PollTest, LoadsDropsAndCounts) {
   const EvictResult dropped = Value(backend->Evict({.file = file, .length = kFileBytes}));
   EXPECT_EQ(dropped.asked, dropped.dropped + dropped.mapped + dropped.dirty + dropped.busy);
   EXPECT_EQ(dropped.mapped, 0u);
+}
+
+TEST_F(PollTest, LoadsNothingFromRclone) {
+  struct stat info {};
+  ASSERT_EQ(stat(dir_.c_str(), &info), 0);
+  tree_.Write("/proc/self/mountinfo", "22 1 " + std::to_string(major(info.st_dev)) + ":" +
+                                          std::to_string(minor(info.st_dev)) +
+                                          " / / ro - fuse.rclone remote: ro\n");
+  const std::unique_ptr<PollBackend> backend = Open(SysRoots{.proc = tree_.Root()});
+  const uint64_t file = backend->Lookup("a.bin")->file;
+  EXPECT_EQ(Value(backend->Load({.file = file, .length = kMiB})).stop, LoadStop::kLater);
+  EXPECT_EQ(std::ranges::count(backend->Caps().limits, std::string(kStreamedLimit)), 1);
 }
 
 TEST_F(PollTest, StopsWhenNobodyWantsIt) {

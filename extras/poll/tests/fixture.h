@@ -80,9 +80,9 @@ class PollTest : public testing::Test {
 
   std::string File() const { return dir_ + "/a.bin"; }
 
-  std::unique_ptr<PollBackend> Open() {
+  std::unique_ptr<PollBackend> Open(const SysRoots& roots = {}) {
     setenv("PPC_POLL_PID", std::to_string(getpid()).c_str(), 1);
-    Result<std::unique_ptr<PollBackend>> backend = PollBackend::Open(dir_, SysRoots{});
+    Result<std::unique_ptr<PollBackend>> backend = PollBackend::Open(dir_, roots);
     unsetenv("PPC_POLL_PID");
     return Value(std::move(backend));
   }

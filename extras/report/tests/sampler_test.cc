@@ -20,7 +20,6 @@
 #include "tests/unit/child.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/temp_tree.h"
-#include "tools/ppcctl/open_models.h"
 
 namespace ppc::ctl {
 namespace {

@@ -23,6 +23,7 @@ inline constexpr uint64_t kPlannerTag = 1ull << 48;
 inline constexpr uint64_t kSmallFilesTag = 1ull << 49;
 inline constexpr uint64_t kExpertsTag = 1ull << 50;
 inline constexpr uint64_t kPassesTag = 1ull << 51;
+inline constexpr uint64_t kIdleModelsTag = 1ull << 52;
 
 struct ServiceRun {
   // slot: small number, unique among the services of the mount.
@@ -44,6 +45,11 @@ struct ServiceRun {
   uint64_t GroupUsed() const {
     const size_t needed = offsetof(ppc_context, group_used) + sizeof(ppc_context::group_used);
     return context->size < needed ? 0 : context->group_used(context, spec.number);
+  }
+  // Loads may fill memory nearly up to the limit: the policy makes room.
+  bool UseLimit(bool on) const {
+    const size_t needed = offsetof(ppc_context, use_limit) + sizeof(ppc_context::use_limit);
+    return context->size >= needed && context->use_limit(context, spec.number, on ? 1 : 0) == 0;
   }
   // A share of the starts that would follow a whole template; which of them, nobody chooses.
   bool IsHeldBack() const {

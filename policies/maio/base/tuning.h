@@ -164,6 +164,11 @@ inline constexpr uint64_t kTrialPasses = 16;
 inline constexpr uint64_t kTrialGrowth = 8;
 inline constexpr uint64_t kLimitShare = 32;
 inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
+// Models by turns: what a reader has passed is dropped so far behind it, after so many switches in
+// a row since a model was read twice.  Hits are told of for so long after the last drop.
+inline constexpr uint64_t kPassedBytes = 16ull << 20;
+inline constexpr uint32_t kLeastSwitches = 3;
+inline constexpr uint64_t kHitsNs = 600'000'000'000;
 // A mixture of experts.  A piece is worth a load from two of the kernel's windows on.  A miss so
 // close behind a piece that is on its way may be that one's read-ahead.
 inline constexpr uint64_t kLeastExpertBytes = 256ull << 10;

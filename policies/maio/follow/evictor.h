@@ -55,6 +55,11 @@ class Evictor {
   // has ended; what is still mapped or on its way is tried again.
   void EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::IoList* out);
   bool HasEnded(uint64_t now_ns) const;
+  // The next EvictAll begins anew: what was mapped at the end of the load may be dropped at ready.
+  void ForgetEnd() {
+    if (ending_ns_ != 0) table_->ForgetReleases();
+    ending_ns_ = 0;
+  }
   void Done(const ppc_result& result, uint64_t now_ns);
   // Others beside our readers wait for room.
   void SetContended(bool is_contended) { is_contended_ = is_contended; }
@@ -65,7 +70,6 @@ class Evictor {
   void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
 
   uint64_t distance() const { return distance_; }
-  uint64_t dropping_bytes() const { return dropping_; }  // asked to drop, memory still counts them
   uint64_t position(uint32_t group) const { return position_[group]; }
   uint64_t cookie() const { return cookie_; }
   const EvictorStats& stats() const { return stats_; }

@@ -49,6 +49,8 @@ class Following {
   }
   // There is something that it has not loaded.
   bool IsLoading() const { return !planner_->finished() || !small_->finished(); }
+  // The number of the file that is loaded next; 0: nothing is.
+  uint64_t NextLoad() { return run_->config.prefetch ? planner_->NextFile() : 0; }
   // Drops whatever is left; false once there is nothing to do any more.
   bool EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out);
   void Done(const ppc_result& result);
@@ -62,13 +64,11 @@ class Following {
     table_->KeepPreexisting();
     small_->KeepPreexisting();
   }
-  // The load has ended, the service may go on: nothing is loaded any more, and no file is treated
-  // in a way of its own.
+  // The load has ended, the service may go on, or has ended too: nothing is loaded any more, and no
+  // file is treated in a way of its own.
   void Pause();
   // A reader that had paused goes on where it was.
   void GoOn();
-  // As Pause(), for good.
-  void End();
 
   // As SmallFiles::Learn.
   uint32_t Learn(std::span<const FileLookup> found) {
@@ -137,7 +137,6 @@ class Following {
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
-  void StopLoads();
   StatusSources Parts() const;
 
   ServiceRun* const run_;

@@ -20,25 +20,17 @@ void Following::EndWeights() {
   evictor_->ClearDistance();
 }
 
-void Following::Pause() {
-  StopLoads();
-  native_.TakeAll();
-}
-
 void Following::GoOn() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
 }
 
-void Following::StopLoads() {
+void Following::Pause() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++)
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
   if (!small_->finished() || small_->stats().asked != 0)
     run_->context->interrupt_of(run_->context, run_->spec.number, SmallFiles::kGroup);
   for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Interrupted(g);
-}
-
-void Following::End() {
-  StopLoads();
+  evictor_->ForgetEnd();
   native_.TakeAll();
 }
 

@@ -93,6 +93,10 @@ void PieceTable::KeepPreexisting() {
   }
 }
 
+void PieceTable::ForgetReleases() {
+  for (Piece& piece : layout_->pieces_) piece.flags &= static_cast<uint8_t>(~kReleased);
+}
+
 void PieceTable::ReleaseAllUses() {
   for (Piece& piece : layout_->pieces_) piece.pending = 0;
 }

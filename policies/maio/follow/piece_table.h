@@ -64,6 +64,8 @@ class PieceTable {
   void See(uint32_t piece, PieceFlag how);
   // It is not there, or not any more.
   void Lose(uint32_t piece) { SetState(piece, PieceState::kAbsent); }
+  // What we have dropped is dropped again where it is still there.
+  void ForgetReleases();
   // We drop it.
   void Release(uint32_t piece, uint64_t now_ns);
   // It came back after we had dropped it: it is dropped again a while after that at the earliest.

@@ -52,6 +52,11 @@ class Planner {
 
   // Some piece is to be loaded and not asked for.
   bool HasMore() { return Best().found; }
+  // The number of the file of the next such piece; 0: there is none.
+  uint64_t NextFile() {
+    const Candidate next = Best();
+    return next.found ? layout_->files()[next.file].number : 0;
+  }
   // Bytes from a reader to the nearest piece that is absent and not asked for; at most `within`.
   uint64_t NearestAbsent(uint64_t within);
   // How far a group may read on before it meets what is not there; std::nullopt: all of it is.

@@ -11,15 +11,6 @@
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-bool UseLimit(const ServiceRun& run, bool on) {
-  const size_t needed = offsetof(ppc_context, use_limit) + sizeof(ppc_context::use_limit);
-  if (run.context->size < needed) return false;
-  return run.context->use_limit(run.context, run.spec.number, on ? 1 : 0) == 0;
-}
-
-}  // namespace
 
 Passes::Passes(const ServiceRun* run, const Layout& layout)
     : run_(run), cookie_(run->cookie() | kPassesTag), reader_(layout) {}
@@ -102,15 +93,15 @@ void Passes::Begin() {
   const bool is_full = memory.is_cgroup == 0 && memory.used > memory.threshold;
   if (memory.limit == 0 || (memory.is_cgroup == 0 && !is_full)) return;
   if (is_full) {
-    if (!UseLimit(*run_, true)) return;
+    if (!run_->UseLimit(true)) return;
     memory = run_->Memory();
   }
   memory.threshold = std::max(memory.threshold, memory.limit - memory.limit / 16);
   if (memory.is_cgroup == 0 || reader_.bytes() <= Room(memory)) {
-    if (is_full) (void)UseLimit(*run_, false);
+    if (is_full) (void)run_->UseLimit(false);
     return;
   }
-  if (!UseLimit(*run_, true)) return;
+  if (!run_->UseLimit(true)) return;
   state_ = State::kOn;
   why_ = "";
   limit_ = memory.limit;
@@ -135,7 +126,7 @@ void Passes::Begin() {
 
 void Passes::End(State state, const char* why) {
   if (is_on()) {
-    (void)UseLimit(*run_, false);
+    (void)run_->UseLimit(false);
     run_->context->interrupt_of(run_->context, run_->spec.number, 0);
   }
   state_ = state;

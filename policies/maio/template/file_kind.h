@@ -49,11 +49,6 @@ inline FileKind KnownKind(uint8_t number) {
   const auto kind = static_cast<FileKind>(number);
   return HasContents(kind) || kind == FileKind::kSmall ? kind : FileKind::kOther;
 }
-inline std::string KindName(FileKind kind) {
-  const auto format = std::ranges::find(kFormats, kind, &Format::kind);
-  if (format != kFormats.end()) return std::string(format->name);
-  return kind == FileKind::kSmall ? "small" : "other";
-}
 
 // Larger files with a name as of configuration are no configuration.
 inline constexpr uint64_t kMaxTextBytes = 256ull << 20;

@@ -4,6 +4,7 @@
 #include "policies/maio/template/template.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <unordered_set>
@@ -136,6 +137,12 @@ std::string Check(const Template& t) {
     if (!problem.empty()) return problem;
   }
   return "";
+}
+
+uint64_t OwnBytes(const Template& t) {
+  const auto meta = nlohmann::json::parse(t.meta, nullptr, false);
+  const auto own = meta.is_object() ? meta.find("own_bytes") : meta.end();
+  return own != meta.end() && own->is_number_unsigned() ? own->get<uint64_t>() : 0;
 }
 
 }  // namespace ppc::maio

@@ -132,9 +132,6 @@ int StoreAs(const std::string& store, const std::string& name, const Template& t
 // -ENOENT: there is none; -EINVAL: malformed; *error says what.
 int Load(const std::string& path, Template* out, std::string* error);
 
-// For show (extents false) and dump.
-std::string ToJson(const Template& t, bool extents);
-
 }  // namespace ppc::maio
 
 #endif  // POLICIES_MAIO_TEMPLATE_TEMPLATE_H_

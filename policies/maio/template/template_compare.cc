@@ -4,12 +4,9 @@
 #include "policies/maio/template/template_compare.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace ppc::maio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const TemplateGroup* GroupOf(const Template& t, uint32_t id) {
   for (const TemplateGroup& group : t.groups) {
@@ -17,20 +14,6 @@ const TemplateGroup* GroupOf(const Template& t, uint32_t id) {
   }
   return nullptr;
 }
-
-std::map<std::string, const TemplateFile*> ByPath(const Template& t) {
-  std::map<std::string, const TemplateFile*> files;
-  for (const TemplateFile& file : t.files) files[file.path] = &file;
-  return files;
-}
-
-// Copies differ in times only; an unknown fingerprint says nothing.
-bool SameFile(const TemplateFile& a, const TemplateFile& b) {
-  bool known = a.fingerprint != Fingerprint{} && b.fingerprint != Fingerprint{};
-  return a.size == b.size && (!known || a.fingerprint == b.fingerprint);
-}
-
-Json GroupName(uint32_t id) { return id == kCommonGroup ? Json("common") : Json(id); }
 
 // Adds extents of a group, but not pages that out lists already.
 void Append(const ExtentList& extents, TemplateGroup* out) {
@@ -49,107 +32,9 @@ void Append(const ExtentList& extents, TemplateGroup* out) {
 
 }  // namespace
 
-void PageSet::Add(const std::string& path, uint64_t first, uint64_t end) {
-  if (first >= end) return;
-  files_[path].emplace_back(first, end);
-  sorted_ = false;
-}
-
-void PageSet::Add(const Template& t, uint32_t group) {
-  for (const TemplateGroup& g : t.groups) {
-    if (g.id != group) continue;
-    for (const Extent& e : g.extents) Add(t.files[e.file].path, e.page, e.page + e.pages);
-  }
-}
-
-void PageSet::Add(const Template& t) {
-  for (const TemplateGroup& g : t.groups) Add(t, g.id);
-}
-
-void PageSet::Sort() const {
-  if (sorted_) return;
-  for (auto& [path, ranges] : files_) {
-    std::sort(ranges.begin(), ranges.end());
-    Ranges joined;
-    for (auto [first, end] : ranges) {
-      if (!joined.empty() && first <= joined.back().second) {
-        joined.back().second = std::max(joined.back().second, end);
-      } else {
-        joined.emplace_back(first, end);
-      }
-    }
-    ranges = std::move(joined);
-  }
-  sorted_ = true;
-}
-
-uint64_t PageSet::bytes() const {
-  Sort();
-  uint64_t pages = 0;
-  for (const auto& [path, ranges] : files_) {
-    for (auto [first, end] : ranges) pages += end - first;
-  }
-  return pages * kPage;
-}
-
-uint64_t PageSet::CommonBytes(const PageSet& other) const {
-  Sort();
-  other.Sort();
-  uint64_t pages = 0;
-  for (const auto& [path, ranges] : files_) {
-    auto it = other.files_.find(path);
-    if (it == other.files_.end()) continue;
-    for (size_t a = 0, b = 0; a < ranges.size() && b < it->second.size();) {
-      auto [first, end] = ranges[a];
-      auto [other_first, other_end] = it->second[b];
-      uint64_t from = std::max(first, other_first);
-      uint64_t to = std::min(end, other_end);
-      if (from < to) pages += to - from;
-      (end < other_end ? a : b)++;
-    }
-  }
-  return pages * kPage;
-}
-
-std::string DiffJson(const Template& a, const Template& b, bool* same) {
-  Json json = {{"files", Json::array()}, {"groups", Json::array()}};
-  auto files_a = ByPath(a);
-  auto files_b = ByPath(b);
-  for (const auto& [path, file] : files_a) {
-    auto other = files_b.find(path);
-    if (other == files_b.end()) {
-      json["files"].push_back({{"path", path}, {"only_in", "first"}});
-    } else if (!SameFile(*file, *other->second)) {
-      json["files"].push_back(
-          {{"path", path}, {"sizes", {file->size, other->second->size}}, {"changed", true}});
-    }
-  }
-  for (const auto& [path, file] : files_b) {
-    if (!files_a.count(path)) json["files"].push_back({{"path", path}, {"only_in", "second"}});
-  }
-  *same = json["files"].empty();
-  std::vector<uint32_t> ids;
-  for (const Template* t : {&a, &b}) {
-    for (const TemplateGroup& group : t->groups) ids.push_back(group.id);
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  for (uint32_t id : ids) {
-    PageSet pages_a;
-    PageSet pages_b;
-    pages_a.Add(a, id);
-    pages_b.Add(b, id);
-    uint64_t common = pages_a.CommonBytes(pages_b);
-    uint64_t only_a = pages_a.bytes() - common;
-    uint64_t only_b = pages_b.bytes() - common;
-    *same = *same && only_a == 0 && only_b == 0;
-    json["groups"].push_back({{"group", GroupName(id)},
-                              {"both", common},
-                              {"only_in_first", only_a},
-                              {"only_in_second", only_b}});
-  }
-  json["same"] = *same;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+bool SameFile(const TemplateFile& a, const TemplateFile& b) {
+  bool known = a.fingerprint != Fingerprint{} && b.fingerprint != Fingerprint{};
+  return a.size == b.size && (!known || a.fingerprint == b.fingerprint);
 }
 
 std::optional<Template> Merge(std::span<const Template> parts, std::string* error) {

@@ -87,8 +87,8 @@ class ClosedObserverTest : public BuildTreeTest {
     backend_.reset();
     BuildTreeTest::TearDown();
   }
-  bool Open() {
-    Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(dir_, SysRoots{});
+  bool Open(const SysRoots& roots = {}) {
+    Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(dir_, roots);
     if (opened) backend_ = std::move(*opened);
     if (!opened) why_not_ = opened.error().message;
     return opened.ok();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,8 +21,10 @@
 #include "daemon/backend/file_cache.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/mount_table.h"
 #include "tests/unit/backend/observer_fixture.h"
 #include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -33,6 +36,58 @@ TEST_F(ObserverTest, AnInterruptedLoadStops) {
       backend_->Load({.file = file->file, .length = 2 * kMiB, .generation = 1, .newest = &newest}));
   EXPECT_EQ(loaded.stop, LoadStop::kCancelled);
   EXPECT_EQ(Cached("model"), 0u);
+}
+
+// A directory that the mount table says lies on a file system of this type.
+class ObserverMountTest : public ClosedObserverTest {
+ protected:
+  bool OpenOn(const std::string& type) {
+    struct stat info {};
+    EXPECT_EQ(stat(dir_.c_str(), &info), 0);
+    tree_.Write("/proc/self/mountinfo", "22 1 " + std::to_string(major(info.st_dev)) + ":" +
+                                            std::to_string(minor(info.st_dev)) + " / / ro - " +
+                                            type + " remote: ro\n");
+    backend_.reset();
+    return Open(SysRoots{.proc = tree_.Root()});
+  }
+  // Descriptors of this process that are the file.
+  int Opens(const std::string& name) const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      count += std::filesystem::read_symlink(entry.path(), gone) == Path(name);
+    }
+    return count;
+  }
+
+  TempTree tree_;
+};
+
+TEST_F(ObserverMountTest, NothingIsLoadedFromRclone) {
+  for (const std::string type : {"fuse.other", "fuse.rclone"}) {
+    const bool is_rclone = type == "fuse.rclone";
+    if (!OpenOn(type)) GTEST_SKIP() << why_not_;
+    const Result<FileInfo> file = backend_->Lookup("model");
+    const LoadResult loaded = Value(backend_->Load({.file = file->file, .length = 2 * kMiB}));
+    EXPECT_EQ(loaded.stop == LoadStop::kLater, is_rclone);
+    EXPECT_EQ(Cached("model"), is_rclone ? 0 : 2 * kMiB);
+    const std::vector<std::string> limits = backend_->Caps().limits;
+    EXPECT_EQ(std::ranges::count(limits, std::string(kStreamedLimit)), is_rclone ? 1 : 0);
+    backend_.reset();
+    Drop("model");
+  }
+}
+
+// Each open of a FUSE file may cost its server a download.
+TEST_F(ObserverMountTest, AFuseFileThatWasReadStaysOpen) {
+  std::vector<uint8_t> buffer(64 << 10);
+  for (const std::string type : {"ext4", "fuse.s3fs"}) {
+    if (!OpenOn(type)) GTEST_SKIP() << why_not_;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(Value(backend_->Read("model", 0, buffer)), buffer.size());
+    EXPECT_EQ(Opens("model"), type == "ext4" ? 0 : 1);
+    EXPECT_EQ(backend_->Caps().most_loads, type == "ext4" ? 16 : 2);
+    EXPECT_EQ(buffer[100], static_cast<uint8_t>(100 * 31 / 7));
+  }
 }
 
 TEST_F(ObserverTest, AStrangersPagesStay) {
@@ -111,11 +166,9 @@ TEST_F(ObserverTest, ReadsWithODirectAreToldAndCounted) {
 TEST_F(ObserverTest, AnIdleFileIsClosed) {
   const Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
-  DiscoveredFiles discovered(16);
-  ObserverFiles index(dir_, programs->get(), &discovered, {});
+  ObserverFiles index(dir_, programs->get(), {});
   ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
-  ObserverIo io(dir_, SysRoots{},
-                {.index = &index, .discovered = &discovered, .programs = programs->get()});
+  ObserverIo io(dir_, SysRoots{}, {.index = &index, .programs = programs->get()});
   const auto open_files = [this] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::ranges::count_if(all, [this](const auto& fd) {

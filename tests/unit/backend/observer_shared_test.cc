@@ -139,50 +139,6 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
   EXPECT_EQ(rmdir(group.c_str()), 0);
 }
 
-// However many files a process reads: what the kernel lists of a directory has a bound.
-TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
-  const std::string dir = Make("many");
-  constexpr int kMany = 600;
-  for (int i = 0; i < kMany; ++i) {
-    const UniqueFd fd(open((dir + "/" + std::to_string(i)).c_str(), O_CREAT | O_RDWR, 0644));
-    ASSERT_EQ(ftruncate(fd.Get(), 4096), 0);
-  }
-  const Attacher attacher(set_.get());
-  const uint32_t number = *set_->AddDirectory();
-  const auto backend = Observe(dir, number, {.listed = 16, .in_kernel = 32});
-  ASSERT_TRUE(backend->Attach({}));
-  const ObserverFds fds = Value(set_->Share(number));
-  const auto listed = [&] {
-    size_t count = 0;
-    obs_inode_key key{};
-    const obs_inode_key* from = nullptr;
-    obs_inode inode{};
-    const int map = fds[kObsFdInodes].Get();
-    while (bpf_map_get_next_key(map, from, &key) == 0) {
-      from = &key;
-      if (bpf_map_lookup_elem(map, &key, &inode) == 0 && inode.dir == number) ++count;
-    }
-    return count;
-  };
-  EXPECT_EQ(listed(), 16u);
-  std::set<uint64_t> discovered;
-  std::array<Event, 256> batch;
-  for (int i = 0; i < kMany; i += 50) {
-    const std::string command = "cd '" + dir + "' && cat $(seq " + std::to_string(i) + " " +
-                                std::to_string(i + 49) + ") >/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0);
-    while (const size_t got = backend->Drain(batch)) {
-      for (size_t at = 0; at < got; ++at) {
-        if (backend->Resolve(batch[at].file, nullptr)) discovered.insert(batch[at].file);
-      }
-    }
-    EXPECT_LE(listed(), 48u) << i;
-  }
-  if (discovered.empty()) GTEST_SKIP() << "this file system opens no files by number";
-  EXPECT_GT(discovered.size(), kMany * 9u / 10);
-  EXPECT_GT(listed(), 40u);
-}
-
 TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {
   for (int i = 0; i < kObsMaxDirs; ++i) ASSERT_TRUE(set_->AddDirectory());
   ExpectError(set_->AddDirectory(), ENOSPC);

@@ -244,8 +244,7 @@ TEST_F(ClosedObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
     std::filesystem::create_directory(Path(name));
     std::filesystem::copy_file("/proc/self/comm", Path(name + "/file"));
   }
-  DiscoveredFiles discovered(16);
-  ObserverFiles index(dir_, programs->get(), &discovered, {});
+  ObserverFiles index(dir_, programs->get(), {});
   bool is_done = false;
   for (int part = 0; !is_done && part < 4000; ++part) {
     is_done = Value(index.Rescan(MonotonicNs() + kNsPerMs / 5));
@@ -262,8 +261,7 @@ TEST_F(ClosedObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
 TEST_F(ClosedObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
-  DiscoveredFiles discovered(16);
-  ObserverFiles index(dir_, programs->get(), &discovered, {});
+  ObserverFiles index(dir_, programs->get(), {});
   ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
   const FileInfo before = Value(index.Lookup("model"));
   if (!UseInodeAgain(kMiB)) GTEST_SKIP() << "this file system uses no inode's number again";

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "daemon/backend/event_log.h"
+#include "sim/replay/event_log.h"
 #include "tests/unit/has.h"
 #include "tests/unit/temp_tree.h"
 #include "tests/unit/units.h"

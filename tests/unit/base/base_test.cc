@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "daemon/base/config_reader.h"
@@ -16,6 +18,7 @@
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
+#include "daemon/base/text.h"
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/child.h"
 #include "tests/unit/has.h"
@@ -269,6 +272,23 @@ TEST(Hmac, InPartsIsThatOfTheWhole) {
   const std::string secret = "Jefe", first = "what do ya ", rest = "want for nothing?";
   const Sha256Digest d = HmacSha256(secret, {Bytes(first), Bytes(rest)});
   EXPECT_EQ(Hex(d.data(), d.size()), HmacSha256Hex(secret, first + rest));
+}
+
+TEST(Text, IsCutAtItsSeparators) {
+  std::string_view rest = "a,,b";
+  EXPECT_EQ(Cut(&rest, ','), "a");
+  EXPECT_EQ(Cut(&rest, ','), "");
+  EXPECT_EQ(rest, "b");
+  EXPECT_EQ(Cut(&rest, ','), "b");
+  EXPECT_TRUE(rest.empty());
+}
+
+TEST(Text, IsANumberAsAWholeOrBeginsWithOne) {
+  EXPECT_EQ(WholeNumber<int>("-12"), -12);
+  for (const char* none : {"", "12a", " 12", "99999999999"})
+    EXPECT_EQ(WholeNumber<int>(none), std::nullopt) << none;
+  EXPECT_EQ(LeadingNumber<uint64_t>("12 kB"), 12U);
+  EXPECT_EQ(LeadingNumber<uint64_t>("max"), 0U);
 }
 
 }  // namespace

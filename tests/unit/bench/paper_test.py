@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/paper: which starts are missing, what results of other commits change, tables and pictures; on made-up figures."""
+import asyncio
+import json
 import os
 import tempfile
 import unittest
@@ -8,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 import paths  # noqa: F401 (sets the paths)
 import tables
 from engines import records
-from paper_figures import catalog, command, curves, documents, figures, programs, shown
+from paper_figures import balancer, catalog, command, curves, documents, figures, programs, shown, throughput
 from paper_figures.results import Results
 
 SECONDS = {"native": 10.0, "eager": 3.0, "precache": 2.0, "direct": 4.0, "maio": 2.5, "maio-p": 3.5, "maio-pa": 3.0,
@@ -27,6 +29,16 @@ def series():
             "samples": [[0.0, 0], [2.0, 0], [4.0, 300 * 10**6], [4.5, 300 * 10**6]]}
 
 
+def served(start):
+    """Eight tokens a second and server that is ready, until 40 s; a request each second, which waits until one is."""
+    wait = SECONDS[start.system] + start.round
+    if start.model == "sequence":
+        return {"date": "2026-01-02", "ready": [wait] * 3, "tokens": [[0] * int(2 * wait) + [4] * int(60 - 2 * wait)] * 3}
+    return {"date": "2026-01-02", "started": [0.0, 20.0], "ready": [wait, 20 + wait],
+            "tokens": [4 * ((at / 2 >= wait) + (at / 2 >= 20 + wait)) for at in range(80)],
+            "requests": [[float(at), max(0.25, wait - at)] for at in range(100)]}
+
+
 def filled(kept, rounds=2):
     """Every figure's lines."""
     for model in catalog.MODELS:
@@ -38,6 +50,8 @@ def filled(kept, rounds=2):
                 kept.add(*start._replace(figure="8"), series())
     for start in catalog.of_figure("12", rounds):
         kept.add(*start, {"date": "2026-01-02", "starts": [found(start.system)] * len(catalog.SEQUENCE)})
+    for start in catalog.of_figure(catalog.SERVERS, rounds):
+        kept.add(*start, served(start))
     kept.add("9", "cached", "1 MiB reads, inside", "rich", 0,
              {"date": "2026-01-02", "alone_us": 50.0, "idle": [0.5, -1.0, 1.0], "loads": [5.0, 4.0, 6.0]})
     kept.add("table3", "qwen2.5-7b", "maio", "rich", 0,
@@ -57,7 +71,7 @@ class PaperTest(unittest.TestCase):
 
 class Missing(PaperTest):
     def test_each_start_is_wanted_once(self):
-        for figure in ("4.3", "6", "10", "11", "12"):
+        for figure in ("4.3", "6", "10", "11", "12", catalog.SERVERS):
             starts = list(catalog.of_figure(figure, 2))
             self.assertEqual(len(starts), len(set(starts)), figure)
 
@@ -165,6 +179,23 @@ class Shown(PaperTest):
         self.assertEqual(curves.throughput(30.0, 10.0), 0.5)
         self.assertEqual(curves.total_s({"starts": [found("precache")] * 3}), 12.0)
 
+    def test_tokens_in_the_window_after_each_start(self):
+        found = served(catalog.Start(catalog.SERVERS, "elastic", "native", "rich", 0))
+        self.assertEqual(throughput.after_starts(found), [8 * 5 / 15, 8 + 8 * 5 / 15])
+        self.assertEqual(throughput.first_tokens(found, 0.99), 9.0)
+
+    def test_tokens_of_a_part_of_a_step(self):
+        self.assertEqual([throughput.tokens_by([0, 4, 8], at) for at in (-1, 0.5, 0.75, 1.25, 9)], [0, 0, 2, 8, 12])
+
+    def test_servers_that_scale_out(self):
+        lines = list(throughput.table(self.results()))
+        row = next(line for line in lines if line.startswith("| MAIO"))
+        self.assertEqual(row, "| MAIO | 3.0 / 3.0 | 6.4 / 14.4 | 10.4 | 2.40 / 1.62 / 1.38 | 0.2 | 2.0 | 0.21 |")
+
+    def test_servers_in_sequence(self):
+        start = catalog.Start(catalog.SERVERS, "sequence", "native", "rich", 0)
+        self.assertEqual([throughput.sequence_rate(served(start), t) for t in (10, 20)], [0.0, 4.0])
+
     def test_nothing_kept_says_the_command(self):
         for figure in documents.shown_here():
             self.assertEqual(list(documents.block(figure, [])), [f"Not measured yet: `bench/paper {figure.name}`."])
@@ -217,6 +248,71 @@ class Programs(unittest.TestCase):
         said = "from          anon before\nservice 3 did not start\ntemplate   1 2 3 4\n"
         self.assertEqual(programs.runner_memory(said),
                          {"template": {"anon_before": 1, "peak_before": 2, "peak": 3, "anon_settled": 4}})
+
+
+class FakeServer:
+    """Streams as many tokens as a request asks for."""
+
+    def __init__(self, answers=True):
+        self.answers, self.port, self.asked = answers, None, 0
+
+    def start(self):
+        self.port = 1  # nobody listens there yet
+        if self.answers:
+            asyncio.get_running_loop().create_task(self.listen())
+
+    def is_running(self):
+        return self.answers
+
+    async def listen(self):
+        async with await asyncio.start_server(self.answer, "127.0.0.1", 0) as listener:
+            self.port = listener.sockets[0].getsockname()[1]
+            await listener.serve_forever()
+
+    async def answer(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        if head.startswith(b"POST"):
+            self.asked += 1
+            length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
+            for _ in range(json.loads(await reader.readexactly(length))["n_predict"]):
+                writer.write(b'data: {"content": "x", "tokens": [7], "stop": false}\n\n')
+            writer.write(b'data: {"content": "", "tokens": [], "stop": true}\n\n')
+        writer.close()
+
+
+class Balancing(unittest.TestCase):
+    def test_one_more_server_when_more_requests_come_than_all_answer(self):
+        slow, fast = [2.0 * at for at in range(5)], [10.0 + 0.5 * at for at in range(40)]
+        self.assertEqual(balancer.scale_outs(slow, 3), [0.0])
+        self.assertEqual(balancer.scale_outs(slow + fast, 3), [0.0, 12.0])
+        self.assertEqual(balancer.scale_outs([0.0] * 16, 3), [0.0] * 3)
+        self.assertEqual(balancer.scale_outs([], 3), [])
+
+    def test_the_kept_trace_scales_out_to_three(self):
+        times = balancer.arrivals()
+        self.assertEqual(times, sorted(times))
+        begun = balancer.scale_outs(times, 3)
+        self.assertEqual(len(begun), 3)
+        for first, second in zip(begun, [*begun[1:], times[-1]]):
+            self.assertGreater(second - first, throughput.WINDOW_S)
+
+    def test_every_request_of_a_trace_is_answered(self):
+        servers = [FakeServer(), FakeServer()]
+        done = asyncio.run(balancer.replay([0.0] * 8, servers, 5))
+        self.assertEqual([len(one.tokens) for one in done.requests], [5] * 8)
+        self.assertEqual(sum(one.asked for one in servers), 8)
+        self.assertGreaterEqual(min(one.tokens[0] for one in done.requests), min(done.ready.values()))
+
+    def test_a_server_has_always_one_request(self):
+        server = FakeServer()
+        done = asyncio.run(balancer.occupy(server, 3, 0.2))
+        self.assertGreater(len(done.requests), 1)
+        self.assertLessEqual(server.asked, len(done.requests))
+
+    def test_a_server_that_ends_fails_the_run(self):
+        with self.assertRaisesRegex(balancer.ServerError, "before it was ready"):
+            asyncio.run(balancer.replay([0.0], [FakeServer(answers=False)], 1))
 
 
 class Commands(unittest.TestCase):

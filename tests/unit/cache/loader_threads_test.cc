@@ -329,6 +329,7 @@ TEST(LoaderLayout, ANodeHasAThreadForFourOfItsCpusWithinLimits) {
 
 TEST(LoaderLayout, NoMoreThanTheMostAreTheLeast) {
   EXPECT_EQ(ThreadsOf(LoaderLayout({NodeOf(0, 0, 4)}, 0, 64), 0), 16);
+  EXPECT_EQ(ThreadsOf(LoaderLayout({NodeOf(0, 0, 64)}, 0, 2, 2), 0), 2);
 }
 
 TEST(LoaderLayout, WhatIsConfiguredHolds) {

@@ -6,6 +6,7 @@
 
 #include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/has.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -190,6 +191,36 @@ TEST_F(GuardExecutorTest, WhatIsQueuedWhenLoadsVanishIsNotLoaded) {
   EXPECT_EQ(Guarded()["vanished_bytes"], 32 * kMiB);
   EXPECT_EQ(interrupted, 32 * kMiB);
   EXPECT_EQ(runtime_->loader().Queued(), 0u);
+}
+
+// The next runner of the directory knows it too.
+TEST_F(GuardExecutorTest, WhereLoadsVanishedTheNextStartBeginsWithFew) {
+  const TempTree kept;
+  backend_.AddFile(2, "model/b", 48 * kMiB);
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  policy_.Want(PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA);
+  bool has_asked = false;
+  policy_.plan = [&](const ppc_plan_request&) {
+    if (!std::exchange(has_asked, true)) policy_.list = {{.file = 2, .size = 32 * kMiB}};
+  };
+  const auto start = [&] {
+    RuntimeConfig config;
+    config.options.template_dir = kept.Root();
+    Start(std::move(config));
+    Tell("service_start");
+  };
+  start();
+  EXPECT_EQ(Guarded()["load_window"], 0) << "as much as there is memory";
+  Turn(2);
+  ASSERT_EQ(backend_.ResidentBytes(2), 32 * kMiB);
+  ASSERT_TRUE(backend_.Evict({.file = 2, .offset = 0, .length = 32 * kMiB}).ok());
+  for (int turn = 0; turn < 6; ++turn) {
+    backend_.AdvanceClock(200 * kMs);
+    ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
+  }
+  runtime_.reset();
+  start();
+  EXPECT_EQ(Guarded()["load_window"], Guard::kNearWindow);
 }
 
 // It makes room for its loads itself, else memory would end them.

@@ -19,7 +19,7 @@ class GuardTest : public testing::Test {
   static constexpr Guard::Slot kSlot = 1;
 
   GuardTest() {
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetHitsSeen(true);
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
   }

@@ -27,7 +27,7 @@ class GuardLimitsTest : public GuardTest {
     if (read == 0) See(512 * kMiB);
   }
   void StartAgain() {
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
   }
 };
@@ -93,10 +93,10 @@ TEST_F(GuardLimitsTest, AnEndedLoadCountsIfMoreThanAQuarterOfItIsUnread) {
 TEST_F(GuardLimitsTest, AStartThatLeavesAQuarterOrLoadsLittleHasNotWasted) {
   const auto start_twice = [&](const char* id, uint64_t loaded, uint64_t read) {
     for (int start = 0; start < 2; ++start) {
-      guard_.Begin(kSlot, id);
+      guard_.Begin(kSlot, id, now_);
       LoadAndRead(loaded, read);
     }
-    guard_.Begin(kSlot, id);
+    guard_.Begin(kSlot, id, now_);
     return guard_.PlanBytes(kSlot, 0);
   };
   EXPECT_GT(start_twice("a quarter", 64 * kMiB, 48 * kMiB), kGiB);
@@ -108,7 +108,7 @@ TEST_F(GuardLimitsTest, AStartThatLeavesAQuarterOrLoadsLittleHasNotWasted) {
 // A rollout that is rolled back, say, in the midst of its imports.
 TEST_F(GuardLimitsTest, AStartThatIsStoppedBeforeItReadsSaysNothingOfTheNext) {
   for (int start = 0; start < 3; ++start) {
-    guard_.Begin(kSlot, "stopped");
+    guard_.Begin(kSlot, "stopped", now_);
     EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
     (void)Load(0, Guard::kSmallWindow);
   }
@@ -119,14 +119,14 @@ TEST_F(GuardLimitsTest, AStartThatIsStoppedBeforeItReadsSaysNothingOfTheNext) {
 TEST_F(GuardLimitsTest, AStartWhoseReaderNeverCameHasWastedItsLoads) {
   const auto expect = [&](const char* id, bool is_waste, auto begin) {
     for (int start = 0; start < 2; ++start) {
-      guard_.Begin(kSlot, id);
+      guard_.Begin(kSlot, id, now_);
       begin();
       (void)Load(0, Guard::kSmallWindow);
       guard_.EndLoad(kSlot);
       guard_.Tick(now_);
       EXPECT_EQ(guard_.WantsHits(), !is_waste) << id;
     }
-    guard_.Begin(kSlot, id);
+    guard_.Begin(kSlot, id, now_);
     EXPECT_EQ(guard_.PlanBytes(kSlot, 0) == Guard::kSmallWindow, is_waste) << id;
   };
   expect("told", true, [] {});
@@ -267,7 +267,7 @@ TEST_F(GuardTest, WhileThereArePassesAllMayGoInTurn) {
 
 TEST_F(GuardTest, WhoMakesRoomForPassesMayRegretHalfOfAModelThatDoesNotFit) {
   for (const bool makes_passes : {true, false}) {
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetRoom(kSlot, 768 * kMiB, 768 * kMiB);
     guard_.SetPasses(kSlot, makes_passes, now_);
     Read(0, kModel);
@@ -304,6 +304,46 @@ TEST_F(GuardTest, LoadsThatAreWaitedForGoAsFarAsTheyAreRead) {
   EXPECT_GE(waited(64 * kMiB, 512 * kMiB), 256 * kMiB);
   guard_.SetHitsSeen(false);
   EXPECT_EQ(waited(64 * kMiB, 512 * kMiB), 512 * kMiB) << "what is read is not known";
+}
+
+// A neighbour drops the page cache each second, until it stops.
+TEST_F(GuardTest, WhereLoadsVanishedTheNextStartBeginsWithFewUntilTheySurvive) {
+  std::vector<bool> told;
+  guard_.ExpectVanishing(false, [&told](bool on) { told.push_back(on); });
+  const auto start = [this] {
+    guard_.Begin(kSlot, "svc", now_);
+    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+    return Load(0, 256 * kMiB);
+  };
+  EXPECT_EQ(start(), 256 * kMiB);
+  Lose();
+  EXPECT_EQ(start(), Guard::kNearWindow);
+  Lose();
+  Wait(2 * Guard::kSurvivalNs);
+  EXPECT_LE(guard_.PlanBytes(kSlot, 0), Guard::kNearWindow);
+  EXPECT_EQ(told, std::vector{true});
+
+  EXPECT_EQ(start(), Guard::kNearWindow);
+  Wait(Guard::kSurvivalNs / 2);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), 0u);
+  Wait(Guard::kSurvivalNs);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), Guard::kSmallWindow - Guard::kNearWindow);
+  Progress(0, Guard::kNearWindow);
+  guard_.EndLoad(kSlot);
+  EXPECT_EQ(told, (std::vector{true, false}));
+  EXPECT_EQ(start(), 256 * kMiB);
+}
+
+// The kernel's reclaim takes them, from more than there is room for.
+TEST_F(GuardTest, LoadsThatVanishForWantOfMemorySayNothingOfTheNextStart) {
+  guard_.SetRoom(kSlot, kModel / 2, kModel / 2);
+  See(kModel / 2);
+  EXPECT_EQ(Load(0, 256 * kMiB), 256 * kMiB);
+  Lose();
+  EXPECT_EQ(View().state, "small_window");
+  guard_.Begin(kSlot, "svc", now_);
+  guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+  EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST_F(GuardTest, WhatALoadMayHaveDisplacedIsCounted) {
   EXPECT_EQ(View().displaced, 0u);
   Read(0, 8 * kMiB, /*file=*/2);
   EXPECT_EQ(View().displaced, 8 * kMiB) << "page by page, of no more than lies unread";
-  guard_.Begin(kSlot, "svc");
+  guard_.Begin(kSlot, "svc", now_);
   Read(0, 8 * kMiB, /*file=*/3);
   Read(0, 8 * kMiB, /*file=*/3);
   EXPECT_EQ(View().displaced, 0u) << "nothing was loaded";
@@ -101,7 +101,7 @@ TEST_F(GuardTest, AnOpenIsNoRead) {
 TEST_F(GuardTest, ADropIsRegretUntilMoreThanTheRoomWasReadSince) {
   constexpr uint64_t kRoom = 256 * kMiB;
   for (const bool is_more : {false, true}) {
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetRoom(kSlot, kRoom, kRoom);
     Read(0, 8 * kMiB);
     EXPECT_EQ(Drop(0, 8 * kMiB, /*unmap=*/false), 8 * kMiB);

@@ -20,7 +20,7 @@ TEST_F(GuardTest, AGuessHasSoMuchAndNoMore) {
   guard_.EndGuess(kSlot);
   EXPECT_EQ(Load(64 * kMiB, 128 * kMiB), 128 * kMiB);
   guard_.BeginGuess(kSlot);
-  guard_.Begin(kSlot, "svc");
+  guard_.Begin(kSlot, "svc", now_);
   EXPECT_GT(guard_.PlanBytes(kSlot, 0), Guard::kGuessBytes);
 }
 
@@ -220,7 +220,7 @@ TEST_F(GuardTest, TwoStartsThatWastedMakeASmallWindowAtTheNext) {
     EXPECT_EQ(guard_.PlanBytes(kSlot, 0) <= Guard::kSmallWindow, start == 2) << start;
     for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
     Progress(512 * kMiB, 8 * kMiB);
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
   }
 }
@@ -229,7 +229,7 @@ TEST_F(GuardTest, AStartThatReadsWhatWasLoadedMakesUpForThem) {
   for (int start = 0; start < 4; ++start) {
     for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
     Progress(start < 2 ? 512 * kMiB : 0, 64 * kMiB);
-    guard_.Begin(kSlot, "svc");
+    guard_.Begin(kSlot, "svc", now_);
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
   }
   EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
@@ -297,7 +297,7 @@ TEST_F(GuardTest, WhichFileCannotBeReadIsTold) {
   EXPECT_EQ(fail(2, 0), "open") << "pages that were reclaimed at once, perhaps";
   EXPECT_EQ(fail(2, 0), "read_errors");
   EXPECT_EQ(View().failed_file, 2u);
-  guard_.Begin(kSlot, "next");
+  guard_.Begin(kSlot, "next", now_);
   EXPECT_EQ(View().state, "open");
   EXPECT_EQ(fail(3, EIO), "read_errors");
   EXPECT_EQ(View().failed_error, EIO);
@@ -339,7 +339,7 @@ TEST_F(GuardTest, ASparseFileOfAnySizeChangesNothingForOthers) {
 
 TEST_F(GuardTest, WhatAServiceHasReadIsForgottenAtItsEnd) {
   constexpr Guard::Slot kOther = 2;
-  guard_.Begin(kOther, "other");
+  guard_.Begin(kOther, "other", now_);
   guard_.NoteAccess(kOther, {.file = 1, .file_bytes = kModel, .length = kMiB, .is_miss = true},
                     now_);
   for (uint64_t file = 10; file < 1000; ++file)
@@ -357,7 +357,7 @@ TEST_F(GuardTest, WhatAServiceHasReadIsForgottenAtItsEnd) {
 // What of two services lies in one cell then is one's.
 TEST_F(GuardTest, WhereTheUnitDoublesNothingLiesUnreadOfNobody) {
   constexpr Guard::Slot kOther = 2;
-  guard_.Begin(kOther, "other");
+  guard_.Begin(kOther, "other", now_);
   guard_.SetRoom(kOther, kGiB, kGiB);
   const auto load = [&](Guard::Slot slot, uint64_t offset, uint64_t bytes) {
     guard_.NoteLoaded(slot, {.file = 1, .offset = offset, .size = bytes, .bytes = bytes}, now_);

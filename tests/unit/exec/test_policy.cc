@@ -69,6 +69,9 @@ std::unique_ptr<Runtime> MakeRuntime(ReplayBackend* backend, const TestPolicy& p
   config.mount = "/mnt/test";
   config.policy_name = "test";
   config.manual = !is_threaded;
+  // Nothing is kept, unless the test says where.
+  if (config.options.template_dir == RuntimeOptions().template_dir)
+    config.options.template_dir = "/proc/none";
   if (config.topology.nodes.empty()) config.topology.nodes.push_back(NumaNode{0, {}});
   if (config.options.threads_per_node == 0) config.options.threads_per_node = 2;
   if (!config.memory) {

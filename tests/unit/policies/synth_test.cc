@@ -12,6 +12,7 @@
 #include "policies/maio/synth/synth_slice.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/unit/has.h"
+#include "tests/unit/policies/page_set.h"
 #include "tests/unit/policies/synth_source_memory.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/model/common/slice.h"

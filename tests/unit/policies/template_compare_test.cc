@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "bench/template/simulated_recording.h"
@@ -67,24 +66,6 @@ TEST(TemplateComplete, AppendsOnlyWhatIsNotListed) {
   other.groups[0].extents = {{1, 90, 5}};
   CompleteWith(&t, other);
   EXPECT_EQ(t.groups[0].extents.size(), before.groups[0].extents.size());
-}
-
-TEST(TemplateDiff, NamesFilesAndBytes) {
-  Template a = SampleTemplate();
-  Template b = SampleTemplate();
-  bool same = false;
-  b.created_ns++;
-  b.files[0].mtime_ns++;
-  nlohmann::json json = nlohmann::json::parse(DiffJson(a, b, &same));
-  EXPECT_TRUE(same);
-  ChangeExtents(&b.groups[1], [](std::vector<Extent>& extents) { extents[0].pages += 2; });
-  b.files[1].size++;
-  b.files[2].path = "other";
-  json = nlohmann::json::parse(DiffJson(a, b, &same));
-  EXPECT_FALSE(same);
-  EXPECT_EQ(json["files"].size(), 3u);
-  EXPECT_EQ(json["groups"][1]["only_in_second"], 2 * kPage);
-  EXPECT_EQ(json["groups"][1]["only_in_first"], 0);
 }
 
 // Two nodes record their own workers.

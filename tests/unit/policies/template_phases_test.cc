@@ -2,7 +2,6 @@
 // Phases of a start-up in templates: a section of its own, which older programs skip.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -94,16 +93,6 @@ TEST(TemplatePhases, NonsenseIsRefused) {
   EXPECT_FALSE(decodes({2, 1, 1, 5, 0, 1, 1, 6, 0}));  // the same one twice
   t.phases.push_back({Phase::kInit, true, 0, {}});
   EXPECT_NE(Check(t), "");
-}
-
-TEST(TemplatePhases, AreShown) {
-  const nlohmann::json json = nlohmann::json::parse(ToJson(WithPhases(), false));
-  ASSERT_EQ(json["phases"].size(), 3u);
-  EXPECT_EQ(json["phases"][1]["phase"], "weights");
-  EXPECT_EQ(json["phases"][1]["ms"], 1500);
-  EXPECT_EQ(json["phases"][1]["bytes"], 8192 + 4096);
-  EXPECT_EQ(json["phases"][1]["told"], false);
-  EXPECT_FALSE(nlohmann::json::parse(ToJson(SampleTemplate(), false)).contains("phases"));
 }
 
 TEST(TemplatePhases, NamesAreThoseOfTheProtocol) {

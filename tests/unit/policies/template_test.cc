@@ -192,25 +192,6 @@ TEST_F(TemplateTest, ReadersSeeWholeTemplatesWhileWritersReplaceThem) {
   EXPECT_EQ(back.generation % 1000, 99u);
 }
 
-TEST_F(TemplateTest, JsonNamesEverything) {
-  auto json = nlohmann::json::parse(ToJson(SampleTemplate(), true));
-  EXPECT_EQ(json["files"].size(), 5u);
-  EXPECT_EQ(json["groups"][2]["group"], "common");
-  EXPECT_EQ(json["groups"][0]["sequence"].size(), 47u);
-  EXPECT_EQ(json["groups"][0]["sequence"][1]["offset"], 200 * 4096);
-  EXPECT_FALSE(
-      nlohmann::json::parse(ToJson(SampleTemplate(), false))["groups"][0].contains("sequence"));
-  Template odd = SampleTemplate();
-  odd.files[0].path =
-      "bad\xff"
-      "name";
-  odd.meta = "not json";
-  EXPECT_NO_THROW(ToJson(odd, true));
-  odd.flags = kComplete | kOverflow;
-  const std::vector<std::string> names = {"complete", "overflow"};
-  EXPECT_EQ(nlohmann::json::parse(ToJson(odd, false))["flags"], names);
-}
-
 TEST_F(TemplateTest, DistinctBytesCountsSharedPagesOnce) {
   Template t;
   t.service_id = "abcd";

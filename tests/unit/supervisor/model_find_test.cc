@@ -14,9 +14,7 @@
 #include "tests/unit/child.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/command_words.h"
-#include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/model_service.h"
-#include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/running_service.h"
 
 namespace ppc::ctl {
@@ -193,58 +191,6 @@ TEST_F(ModelFindTest, ExpertsAndFormatsAreToldToThePolicy) {
   EXPECT_EQ(vllm["role"], "kv_both");
   EXPECT_EQ(vllm["draft"], "/draft");
   EXPECT_FALSE(params({"vllm", "serve", model, "--kv-transfer-config", "{"}).contains("role"));
-}
-
-TEST_F(ModelFindTest, TheLargestModelThatWasOpenedIsLearnt) {
-  EXPECT_EQ(LargestModel({}), std::nullopt);
-  const auto one = LargestModel({{"/a/x.gguf", 100}, {"/b/y.bin", 10}});
-  EXPECT_EQ(one->model.path, "/a/x.gguf");
-  EXPECT_EQ(one->model.directory, "/a");
-  const auto shards = LargestModel({{"/a/x.gguf", 100}, {"/b/1.bin", 60}, {"/b/2.bin", 60}});
-  EXPECT_EQ(shards->model.path, "/b");
-  EXPECT_EQ(shards->bytes, 120U);
-  const auto hub = LargestModel({{"/h/models--a--b/blobs/0f", 5}});
-  EXPECT_EQ(hub->model.directory, "/h/models--a--b");
-}
-
-TEST_F(ModelFindTest, WhatWasLearntIsFoundAgainByTheSameWords) {
-  const LearntModel learnt(dir_ + "/store", {"load", "it"});
-  EXPECT_EQ(learnt.Load(), std::nullopt);
-  ASSERT_TRUE(learnt.Save({{dir_ + "/llama", dir_ + "/llama"}, 1, 1}));
-  EXPECT_EQ(learnt.Load()->path, dir_ + "/llama");
-  EXPECT_EQ(LearntModel(dir_ + "/store", {"load", "that"}).Load(), std::nullopt);
-  const std::string hub = dir_ + "/hub/models--acme--tiny";
-  ASSERT_TRUE(learnt.Save({{hub, hub}, 1, 1}));
-  EXPECT_EQ(learnt.Load()->path, hub + "/snapshots/abc123");
-  fs::remove_all(hub);
-  EXPECT_EQ(learnt.Load(), std::nullopt) << "it is gone";
-}
-
-TEST_F(ModelFindTest, SeesWhatDescendantsHaveOpen) {
-  Put("big/w.safetensors");
-  fs::resize_file(dir_ + "/big/w.safetensors", 1 << 20);
-  Put("big/out.safetensors");
-  fs::resize_file(dir_ + "/big/out.safetensors", 1 << 20);
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const std::string script = "(exec 3<" + dir_ + "/big/w.safetensors 4>>" + dir_ +
-                             "/big/out.safetensors 5<" + dir_ +
-                             "/llama/model.safetensors; echo up; sleep 30) & wait";
-  const pid_t pid = StartChild([&] {
-    setpgid(0, 0);
-    dup2(ends[1], STDOUT_FILENO);
-    execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
-  });
-  close(ends[1]);
-  char byte = 0;
-  ASSERT_EQ(read(ends[0], &byte, 1), 1);
-  FileSizes files;
-  EXPECT_TRUE(AddOpenModels({}, pid, 4096, files));
-  EXPECT_FALSE(AddOpenModels({}, pid, 4096, files)) << "nothing new";
-  EXPECT_EQ(files, (FileSizes{{dir_ + "/big/w.safetensors", 1 << 20}}));
-  kill(-pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
-  close(ends[0]);
 }
 
 TEST(FindPlace, PrefersWhatIsRegisteredAround) {

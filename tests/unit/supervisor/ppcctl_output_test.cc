@@ -190,11 +190,10 @@ TEST(Text, TablesAndUnits) {
   EXPECT_EQ(ctl::HumanSeconds(273600), "3 d 4 h");
 }
 
-TEST(Text, BarsAndSizes) {
+TEST(Text, Sizes) {
   EXPECT_EQ(ctl::HumanBytes(0), "0 B");
   EXPECT_EQ(ctl::HumanBytes(1536), "1.5 KiB");
   EXPECT_EQ(ctl::HumanBytes(uint64_t{3} << 30), "3.0 GiB");
-  EXPECT_EQ(ctl::Bar({0, 0.001, 0.5, 0.999, 1}, false), " .:+#");
 }
 
 }  // namespace

@@ -12,58 +12,10 @@
 #include <fstream>
 
 #include "daemon/wire/listen_socket.h"
-#include "tests/unit/supervisor/daemon_fixture.h"
+#include "tests/unit/supervisor/run_fixture.h"
 
 namespace ppc::control {
 namespace {
-
-namespace fs = std::filesystem;
-
-class RunTest : public DaemonTest {
- protected:
-  void SetUp() override {
-    DaemonTest::SetUp();
-    runtime_ = dir_ + "/xdg";
-    model_ = fs::canonical(dir_).string() + "/model";
-    fs::create_directories(runtime_);
-    fs::create_directories(model_);
-    std::ofstream(model_ + "/a.safetensors") << "x";
-    fs::resize_file(model_ + "/a.safetensors", 20 << 20);
-    environment_.push_back("XDG_RUNTIME_DIR=" + runtime_);
-    environment_.push_back("HF_HUB_CACHE=" + dir_ + "/hub");
-    config_ = R"({"fake":{"log":")" + dir_ + R"(/runner.log"}})";
-  }
-  void TearDown() override {
-    EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }))
-        << "a private directory is left";
-    DaemonTest::TearDown();
-  }
-
-  static std::vector<std::string> With(std::vector<std::string> before,
-                                       const std::vector<std::string>& more) {
-    before.insert(before.end(), more.begin(), more.end());
-    return before;
-  }
-  ProcessResult Run(const std::vector<std::string>& arguments) {
-    return Ctl(With({"run", "--policy", "alpha", "--config", config_}, arguments));
-  }
-  // Ctl() where the model's directory is a mount point, which a made-up ppc mount must be.
-  ProcessResult RunOnMount(const std::vector<std::string>& arguments) {
-    Mount(7, model_.c_str());
-    const std::string script = "mount --bind " + model_ + " " + model_ + " && exec \"$@\"";
-    const std::vector<std::string> argv = {
-        "/usr/bin/unshare", "--mount", "/bin/sh",  "-c",   script, "sh", kPpcctl, "run",
-        "--policy",         "alpha",   "--config", config_};
-    return RunProcess(With(argv, arguments), environment_);
-  }
-  static bool CanMount() {
-    return geteuid() == 0 && std::system("unshare --mount mount --bind /tmp /tmp 2>/dev/null") == 0;
-  }
-
-  std::string runtime_;
-  std::string model_;
-  std::string config_;
-};
 
 // For a command: until a private ppcd has started the service.  It serves ppcctl before.
 const std::string kUntilStarted = std::string(PPC_TEST_BIN_DIR) + "/ppcctl list >/dev/null";
@@ -241,22 +193,6 @@ TEST_F(RunTest, FindsTheModelAmongTheWords) {
   const ProcessResult file =
       RunOnMount({model_ + "/a.safetensors", "--", "/bin/sh", "-c", "echo $PPC_MOUNT"});
   EXPECT_EQ(file.out, model_ + "\n") << file.err;
-}
-
-TEST_F(RunTest, LearnsWhatTheCommandOpens) {
-  // The name is put together where no test can read it.
-  const std::string script = "d=" + dir_ +
-                             "; exec 3<$d/mo'de'l/a.safetensors; sleep 0.5; "
-                             "echo \"<$PPC_MOUNT>\"";
-  std::ofstream(dir_ + "/load.sh") << script;
-  const std::vector<std::string> command = {"--", "/bin/sh", dir_ + "/load.sh"};
-  const ProcessResult first = Run(command);
-  EXPECT_EQ(first.exit_status, 0);
-  EXPECT_EQ(first.out, "<>\n");
-  ExpectOneLine(first, model_ + " (20.0 MiB); its next start is accelerated");
-  if (!CanMount()) GTEST_SKIP() << "needs the right to mount";
-  ExpectRan(RunOnMount(command), 0, "<" + model_ + ">\n", "");
-  EXPECT_TRUE(Has(RunnerLog(), "service_start"));
 }
 
 TEST_F(RunTest, SaysThatItFoundNoModel) {

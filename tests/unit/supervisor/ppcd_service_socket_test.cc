@@ -153,11 +153,11 @@ TEST_F(ServiceSocketTest, HalfOfTheDescriptorsAreLeftToOthers) {
 
 TEST_F(ServiceSocketTest, AGroupHasSoManyServices) {
   std::vector<Json> starts;
-  for (size_t i = 0; i <= StartRights::kMaxServicesOfGroup; ++i) {
+  for (size_t i = 0; i <= NewServices::kMaxServicesOfGroup; ++i) {
     starts.push_back(Start("svc-" + std::to_string(i)));
   }
   const std::vector<Json> answers = AskAs(pod_, starts);
-  for (size_t i = 0; i < StartRights::kMaxServicesOfGroup; ++i) EXPECT_EQ(CodeOf(answers[i]), "");
+  for (size_t i = 0; i < NewServices::kMaxServicesOfGroup; ++i) EXPECT_EQ(CodeOf(answers[i]), "");
   EXPECT_EQ(CodeOf(answers.back()), "ENOSPC") << answers.back();
   EXPECT_EQ(CodeOf(AskAs(pod_, starts[0])), "") << "one that is there may start again";
   EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-other"))), "");
@@ -171,7 +171,7 @@ TEST_F(ServiceSocketTest, AUserHasSoManyServices) {
     const std::string name = "/pods/" + std::to_string(group);
     MakeGroup(name);
     std::vector<Json> starts;
-    for (size_t i = 0; i < StartRights::kMaxServicesOfGroup; ++i) {
+    for (size_t i = 0; i < NewServices::kMaxServicesOfGroup; ++i) {
       starts.push_back(Start("svc-" + std::to_string(group) + "." + std::to_string(i)));
     }
     for (const Json& answer : AskAs({"one of many", name, 61001}, starts)) {
@@ -179,7 +179,7 @@ TEST_F(ServiceSocketTest, AUserHasSoManyServices) {
       if (!CodeOf(answer).empty() && refused.is_null()) refused = answer;
     }
   }
-  EXPECT_EQ(started, StartRights::kMaxServicesOfUser);
+  EXPECT_EQ(started, NewServices::kMaxServicesOfUser);
   EXPECT_EQ(CodeOf(refused), "ENOSPC") << refused;
 }
 
@@ -202,7 +202,7 @@ TEST_F(ServiceSocketTest, GroupsBelowAContainerAreItsOwn) {
     const Json answer = AskAs({"root there", name, 0}, Start("svc-" + std::to_string(group)));
     started += CodeOf(answer).empty() ? 1 : 0;
   }
-  EXPECT_EQ(started, StartRights::kMaxServicesOfUser);
+  EXPECT_EQ(started, NewServices::kMaxServicesOfUser);
   EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-other"))), "");
   for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i)
     ASSERT_EQ(CodeOf(ConnectAs(0, "/pods/a/")), "") << i;
