@@ -41,9 +41,11 @@ int BPF_PROG(window, struct bpf_readahead *win, struct inode *inode)
 	__u32 chunk = win->index / chunk_pages;
 	if (cause == BPF_READAHEAD_MARK) {
 		__u32 *next = bpf_map_lookup_elem(&next_chunk, &chunk);
-		/* A window of a cached page reads nothing. */
-		if (!next || *next == MAIO_END)
+		if (!next || *next == MAIO_END) {
+			/* The page is cached: a window of it reads nothing. */
+			win->size = 1;
 			return 1;
+		}
 		chunk = *next;
 	}
 	__u64 start = (__u64)chunk * chunk_pages;
