@@ -70,7 +70,6 @@ Status ObserverBackend::Start() {
     programs_ = std::move(*programs);
   }
   programs_->AddOwn(getpid());
-  execs_ = std::make_unique<Executables>(programs_.get());
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
@@ -366,7 +365,7 @@ ObserverThread::PeriodicResult ObserverBackend::RunPeriodic() {
   return {next_ns, index_->RefreshDeeperRoots()};
 }
 
-Result<Executable> Executables::At(const std::string& path) const {
+Result<Executable> ObserverBackend::ExecutableAt(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
   if (!fd.IsValid() || fstat(fd.Get(), &info) != 0) return PosixError("open " + path, errno);
@@ -383,7 +382,7 @@ Result<Executable> Executables::At(const std::string& path) const {
   return Executable{found->ino, found->dev};
 }
 
-void Executables::Watch(std::span<const Executable> files) {
+void ObserverBackend::WatchExecs(std::span<const Executable> files) {
   const std::set<Executable> wanted(files.begin(), files.end());
   for (const Executable& old : watched_) {
     if (!wanted.contains(old)) programs_->RemoveExecutable(old.ino, old.dev);

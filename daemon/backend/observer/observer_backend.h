@@ -32,22 +32,6 @@ struct ring_buffer;
 
 namespace ppc {
 
-// Owns which executables the BPF programs report execs of, for one directory.
-// Threads: At by any, Watch by one at a time.
-class Executables {
- public:
-  // programs must outlive this.
-  explicit Executables(ObserverPrograms* programs) : programs_(programs) {}
-
-  // Opens and maps the file, which blocks as long as its file system hangs.
-  Result<Executable> At(const std::string& path) const;
-  void Watch(std::span<const Executable> files);
-
- private:
-  ObserverPrograms* const programs_;
-  std::set<Executable> watched_;
-};
-
 class ObserverBackend : public Backend {
  public:
   // `dir` is canonical.  Without `programs` it loads its own.  An error is one line with the
@@ -88,8 +72,9 @@ class ObserverBackend : public Backend {
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
   Result<BackendCounters> Counters() override;
-  Result<Executable> ExecutableAt(const std::string& path) override { return execs_->At(path); }
-  void WatchExecs(std::span<const Executable> files) override { execs_->Watch(files); }
+  // Opens and maps the file, which blocks as long as its file system hangs.
+  Result<Executable> ExecutableAt(const std::string& path) override;
+  void WatchExecs(std::span<const Executable> files) override;
   void TakeExecs(std::vector<Exec>* out) override;
 
  private:
@@ -123,7 +108,6 @@ class ObserverBackend : public Backend {
   const ObserverFiles::Limits limits_;
   const RootFiles names_;
   std::unique_ptr<ObserverPrograms> programs_;
-  std::unique_ptr<Executables> execs_;
   std::unique_ptr<ObserverFiles> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ObserverIo> io_;
@@ -131,6 +115,7 @@ class ObserverBackend : public Backend {
   // Used by the executor only.
   Filling filling_;
   std::deque<Event> gathered_;
+  std::set<Executable> watched_;  // their execs are reported
   std::vector<Exec> seen_execs_;
   bool has_lost_ = false;  // report a loss with the next event
   bool is_traced_ = false;
