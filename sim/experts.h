@@ -26,7 +26,7 @@ using Token = std::vector<std::vector<uint32_t>>;  // by layer
 std::vector<Token> ChooseExperts(const ExpertOptions& options, size_t layers, uint32_t experts,
                                  size_t tokens);
 
-// Of these uses Belady's optimum misses so many, with room for so many different ones.
+// How many of these uses Belady's optimum misses, with room for so many different ones.
 uint64_t LeastMisses(const std::vector<uint64_t>& uses, uint64_t room);
 
 }  // namespace ppc::sim

@@ -51,9 +51,12 @@ std::string LearntFile(const RuntimeConfig& config, const std::string& suffix) {
 // An empty file says yes.
 void Keep(const std::string& path, bool on) {
   std::error_code ignored;  // at worst the next start loads too much, or too little
+  if (!on) {
+    std::filesystem::remove(path, ignored);
+    return;
+  }
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  if (on) UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)).Reset();
-  if (!on) std::filesystem::remove(path, ignored);
+  UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)).Reset();
 }
 
 // One cannot keep up with the fastest disks, and is the last to run where CPUs are short.  All but

@@ -89,7 +89,7 @@ static long Draw(long layer) {
   return by_rank[layer * Get("slices") + low];
 }
 
-// Of a layer, no slice twice.
+// Chooses no slice of a layer twice.
 static void Choose(long layer, int is_first) {
   const long used = Get("used");
   long* const its = chosen + layer * used;

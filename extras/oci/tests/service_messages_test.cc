@@ -26,7 +26,9 @@ namespace {
 class MadeUpPpcd {
  public:
   explicit MadeUpPpcd(const std::string& socket)
-      : listen_(control::OpenListenSocket(socket, 0600).value()), thread_([this] { Serve(); }) {}
+      : listen_(control::OpenListenSocket(socket, 0600).value()),
+        directory_(socket.substr(0, socket.rfind('/'))),
+        thread_([this] { Serve(); }) {}
   ~MadeUpPpcd() {
     if (thread_.joinable()) thread_.join();
   }
@@ -59,7 +61,7 @@ class MadeUpPpcd {
 
   UniqueFd listen_;
   std::vector<Json> requests_;
-  std::string directory_ = "/";
+  const std::string directory_;  // that is registered
   std::thread thread_;
 };
 
