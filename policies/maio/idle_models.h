@@ -7,8 +7,8 @@
 // the models come one after the other, what was read last is needed last: it makes room for itself.
 //
 // A model is what the service reads between two rests.  Whether it is idle the kernel shows: LRU
-// takes its beginning, and keeps what was used without an event.  What is mapped stays, but for what
-// its reader has unmapped once it had read it, the turn before.
+// takes its beginning, and keeps what was used without an event.  What is mapped stays, but for
+// what its reader has unmapped once it had read it, the turn before.
 //
 // Owns what may be left of each file; called from the policy's one thread.
 #ifndef POLICIES_MAIO_IDLE_MODELS_H_

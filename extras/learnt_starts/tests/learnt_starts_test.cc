@@ -280,7 +280,7 @@ TEST_F(LearntStartsTest, WithoutTheOptionNothingIsLearnt) {
   BeginOne();
   EXPECT_TRUE(told_.empty());
   EXPECT_FALSE(runtime_->StatusJson().contains("learnt_starts"));
-  // Of what vanished an empty file is kept.
+  // An empty file says that loads vanished.
   if (!std::filesystem::exists(tree_.Path("/templates/learnt"))) return;
   for (const auto& file : std::filesystem::directory_iterator(tree_.Path("/templates/learnt")))
     EXPECT_NE(file.path().extension(), ".json");
