@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,8 @@ Status RunCase(int fd, size_t bytes, const Case& row) {
     pids.push_back(pid);
     addresses.push_back(address);
   }
+  const std::string path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string();
   EvictResult sum;
   Status status = Ok();
   const uint64_t start = MonotonicNs();
@@ -83,7 +86,13 @@ Status RunCase(int fd, size_t bytes, const Case& row) {
     const size_t step = std::min<size_t>(kStepBytes, bytes - at);
     std::vector<MappedPart> parts;
     for (size_t i = 0; i < pids.size(); ++i) {
-      parts.push_back(MappedPart{pids[i], addresses[i] + at, at, step});
+      parts.push_back(MappedPart{.pid = pids[i],
+                                 .address = addresses[i] + at,
+                                 .offset = at,
+                                 .bytes = step,
+                                 .start = addresses[i],
+                                 .end = addresses[i] + bytes,
+                                 .path = path});
     }
     const Result<EvictResult> done = EvictRange(fd, at, step, row.unmap, parts, "/proc");
     if (!done) {
