@@ -94,7 +94,7 @@ class CpusV1(Cpus):
 
 
 def limited_cpus(name, cpus):
-    """A group whose processes have so many CPUs at most; None: no control group here can limit them."""
+    """Returns a group that limits its processes to so many CPUs; None: no control group here can."""
     chosen = next((one for one in (CpusV1, Cpus) if one.is_here()), None)
     if chosen is None:
         return None

@@ -105,8 +105,8 @@ struct Capabilities {
   bool execs = false;          // tells which processes begin to run an executable
   bool exact_counts = false;   // loaded and resident are counted, not estimated
   int least_loads = 2;         // at once, of one node: fewer leave a disk idle in between
-  int most_loads = 16;
-  int small_loads = 32;             // at once: a disk answers after 2 ms, and reads 600 KB in these
+  int most_loads = 16;         // the same: more make a server fetch parts twice (FUSE: 2)
+  int small_loads = 32;        // at once: a disk answers after 2 ms, and reads 600 KB in these
   std::vector<std::string> limits;  // what it cannot do here, one plain sentence each
 };
 

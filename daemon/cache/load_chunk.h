@@ -60,7 +60,7 @@ class LoadChunk {
   IoResult result_;
 };
 
-// What one loader thread is and does: where it is, and the chunk it loads.
+// A loader thread: its place, and the chunk that it loads.
 struct LoaderThread {
   size_t index = 0;  // among those of its kind
   int node = 0;

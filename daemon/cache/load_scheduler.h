@@ -37,7 +37,7 @@
 
 namespace ppc {
 
-// What can be set of the loader.
+// The loader's settings.
 struct LoaderOptions {
   uint64_t chunk_bytes = 8 << 20;
   int threads_per_node = 0;  // 0: clamp(CPUs of the node / 4, Caps().least_loads, most_loads)

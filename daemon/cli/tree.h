@@ -59,7 +59,7 @@ std::shared_ptr<CLI::Formatter> MakeHelpFormat(const Tree& tree);
 
 std::string FirstLine(const std::string& text);
 
-// What kDumpFlag prints: `kind` is man or bash.
+// Returns the text that kDumpFlag prints; `kind` is man or bash.
 Result<std::string> Dump(const Tree& tree, const std::string& kind);
 
 }  // namespace ppc::cli

@@ -73,7 +73,7 @@ class Registry {
   const Cgroups cgroups_;
   const StateDir state_;
   OffSwitch off_switch_;
-  // What registrations share.
+  // All registrations share these.
   ObserverHub observers_;
   MemoryBroker memory_;
   ReadBroker reads_;

@@ -30,7 +30,7 @@ class VendorXpus {
 // nullptr: built without extras/vendors.
 std::shared_ptr<const VendorXpus> OpenVendorXpus(const SysRoots& roots, std::vector<Xpu> xpus);
 
-// What ppc-runner does if it is started with kAskXpusFlag LIBRARY; returns its exit status.
+// Runs in a ppc-runner that was started with kAskXpusFlag LIBRARY; returns its exit status.
 inline constexpr const char* kAskXpusFlag = "--ask-xpus";
 int AskXpuLibrary(const std::string& library);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the small readers beside this file share: numbers by name, the clock, what bytes give.
+// Owns options by name, the clock and a checksum of bytes, for the small readers beside this file.
 #ifndef BENCH_ENGINES_INSIDE_OPTIONS_H_
 #define BENCH_ENGINES_INSIDE_OPTIONS_H_
 
